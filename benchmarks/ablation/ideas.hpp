@@ -48,16 +48,16 @@ struct long_spans {
   static constexpr char const *name = "without_long_spans", *title = "spans of 4096 slots at most";
   static constexpr sharded::tuning tuned{.lg_span_slots = 12};
 };
-struct reuses {
-  static constexpr char const *name = "without_reuse", *title = "partial spans are searched slot by slot, once nothing else is left";
+struct reuse {
+  static constexpr char const *name = "without_reuse", *title = "partial spans are scanned slot by slot, once nothing else is left";
   static constexpr sharded::tuning tuned{.partial_samples = 0};
 };
-struct cursor_order {
-  static constexpr char const *name = "without_cursor", *title = "partial spans are looked at from random places";
+struct cursor {
+  static constexpr char const *name = "without_cursor", *title = "partial spans are sampled from random places";
   static constexpr sharded::tuning tuned{.uses_cursor = false};
 };
 struct waiting {
-  static constexpr char const *name = "without_waiting", *title = "who finds a span used up searches at once";
+  static constexpr char const *name = "without_waiting", *title = "a warp that finds a span used up searches at once";
   static constexpr sharded::tuning tuned{.wait_polls = 0};
 };
 struct memory_of_refusals {
@@ -65,16 +65,17 @@ struct memory_of_refusals {
   static constexpr sharded::tuning tuned{.remembers_refusals = false};
 };
 struct resets {
-  static constexpr char const *name = "without_resets", *title = "a span of which nothing is live is claimed to its end all the same";
+  static constexpr char const *name = "without_resets", *title = "a span of which nothing is live is claimed to its end";
   static constexpr sharded::tuning tuned{.resets = false};
 };
-struct held_divisor {
-  static constexpr char const *name = "without_held_share",
-                              *title = "small launches fetch a 32nd of what the class holds, if that is more than four of them need";
+struct held_share {
+  static constexpr char const
+      *name = "without_held_share",
+      *title = "small launches take a 32nd of what their class holds, and not half, if that is more than four of them need";
   static constexpr sharded::tuning tuned{.held_divisor = 32};
 };
-struct ample_eighths {
-  static constexpr char const *name = "without_ample_rule", *title = "small launches sweep old spans while fresh memory abounds";
+struct unused_first {
+  static constexpr char const *name = "without_unused_first", *title = "small launches reuse partial spans though unused memory abounds";
   static constexpr sharded::tuning tuned{.ample_eighths = 0};
 };
 
@@ -83,12 +84,12 @@ struct ample_eighths {
 using without_aggregation = variation<ideas::aggregation>;
 using without_shards = variation<ideas::shards>;
 using without_long_spans = variation<ideas::long_spans>;
-using without_reuse = variation<ideas::reuses>;
-using without_cursor = variation<ideas::cursor_order>;
+using without_reuse = variation<ideas::reuse>;
+using without_cursor = variation<ideas::cursor>;
 using without_waiting = variation<ideas::waiting>;
 using without_memory_of_refusals = variation<ideas::memory_of_refusals>;
 using without_resets = variation<ideas::resets>;
-using without_held_share = variation<ideas::held_divisor>;
-using without_ample_rule = variation<ideas::ample_eighths>;
+using without_held_share = variation<ideas::held_share>;
+using without_unused_first = variation<ideas::unused_first>;
 
 }  // namespace gpuheap::bench

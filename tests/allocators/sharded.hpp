@@ -14,7 +14,7 @@ namespace sharded_test {
 
 namespace simt = gpuheap::simt;
 
-// As it is shipped, and in a hurry: short spans, shards for a few warps, reuses of nearly full spans, a search after two looks. So whatever
+// As it is shipped, and eager: short spans, shards for a few warps, reuse of nearly full spans, a search after two polls. So whatever
 // happens to a span happens all the time.
 using plain = gpuheap::sharded_spans;
 using eager = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{

@@ -17,7 +17,7 @@ class ShardedIdeas : public ::testing::Test {};
 
 using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_long_spans, bench::without_reuse,
                              bench::without_cursor, bench::without_waiting, bench::without_memory_of_refusals, bench::without_resets,
-                             bench::without_held_share, bench::without_ample_rule>;
+                             bench::without_held_share, bench::without_unused_first>;
 TYPED_TEST_SUITE(ShardedIdeas, all);
 
 TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
@@ -26,17 +26,17 @@ TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
   explore_mix<TypeParam>({TypeParam::traits.title, 192 << 10, 96, 4, 4, 1, 2000});
 }
 
-// ---- in a hurry
+// ---- resets, with rare steps all the time
 
 template <bool Resets>
-using in_a_hurry = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
+using eager_resets = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
     .lg_span_slots = 7, .span_free_divisor = 1, .partial_samples = 3, .lg_warps_per_shard = 0, .wait_polls = 2, .resets = Resets}>;
 template <bool Resets>
-using unhurried = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.resets = Resets}>;
+using shipped = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.resets = Resets}>;
 
-TEST(ShardedReset, BesideClaimsAndReuse) { explore_mix<in_a_hurry<true>>({"resetting", 192 << 10, 128, 12, 4, 200, 4000}); }
-TEST(ShardedReset, OneClass) { explore_mix<in_a_hurry<true>>({"resetting one class", 160 << 10, 96, 16, 2, 512, 512}); }
-TEST(ShardedReset, SmallSlots) { explore_mix<in_a_hurry<true>>({"resetting small slots", 256 << 10, 160, 12, 2, 16, 64}); }
+TEST(ShardedReset, BesideClaimsAndReuse) { explore_mix<eager_resets<true>>({"resetting", 192 << 10, 128, 12, 4, 200, 4000}); }
+TEST(ShardedReset, OneClass) { explore_mix<eager_resets<true>>({"resetting one class", 160 << 10, 96, 16, 2, 512, 512}); }
+TEST(ShardedReset, SmallSlots) { explore_mix<eager_resets<true>>({"resetting small slots", 256 << 10, 160, 12, 2, 16, 64}); }
 
 template <class Allocator>
 struct take_all {
@@ -84,10 +84,10 @@ std::ptrdiff_t second_after_first(unsigned from) {
 }
 
 TEST(ShardedReset, TheNextLaunchBeginsWhereTheFirstDid) {
-  EXPECT_EQ(second_after_first<unhurried<true>>(0), 0);
-  EXPECT_NE(second_after_first<unhurried<false>>(0), 0);
+  EXPECT_EQ(second_after_first<shipped<true>>(0), 0);
+  EXPECT_NE(second_after_first<shipped<false>>(0), 0);
 }
-TEST(ShardedReset, NotWhileABlockIsLive) { EXPECT_NE(second_after_first<unhurried<true>>(1), 0); }
+TEST(ShardedReset, NotWhileABlockIsLive) { EXPECT_NE(second_after_first<shipped<true>>(1), 0); }
 
 // Every third lane asks for another class.
 template <class Allocator>
@@ -135,7 +135,7 @@ struct take_one_or_two {
   }
 };
 
-// Between the look at a span and its taking, the span is begun anew by another free, and claimed to the same slot: what is live then stays.
+// Another free resets a span between a free's look at it and its exchange, and the span is claimed to the same slot: live blocks stay.
 TEST(ShardedReset, ASpanThatAnotherFreeHasResetMeanwhile) {
   using allocator = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
       .lg_span_slots = 2, .span_free_divisor = 1, .lg_warps_per_shard = 31, .wait_polls = 2}>;
@@ -166,7 +166,7 @@ struct last_free_beside_another_class {
   }
 };
 
-// What a span that begins anew has not handed out could have been taken back before, and can be afterwards: nobody is refused in between.
+// The unclaimed slots of a span can be drained before and after a reset. So no request is refused in between.
 TEST(ShardedReset, NobodyIsRefusedMeanwhile) {
   using allocator = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.span_free_divisor = 1, .wait_polls = 2, .ample_eighths = 0}>;
   constexpr unsigned num_threads = 40;
@@ -261,7 +261,7 @@ TEST(ShardedAmpleMemory, SegmentsFirstThenReuse) { explore_mix<prefers_new>({"pr
 
 TEST(ShardedAmpleMemory, MemoryThatNobodyUsedComesBeforeWhatEarlierLaunchesLeft) {
   EXPECT_FALSE(rounds_that_leave_a_quarter<plain>(steady_bytes, 3).repeats);
-  EXPECT_TRUE(rounds_that_leave_a_quarter<bench::without_ample_rule>(steady_bytes, 3).repeats);
+  EXPECT_TRUE(rounds_that_leave_a_quarter<bench::without_unused_first>(steady_bytes, 3).repeats);
 }
 TEST(ShardedAmpleMemory, PartialSpansAreReusedOnceHalfIsHeld) {
   using a_quarter = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.ample_eighths = 2}>;
@@ -331,7 +331,7 @@ unsigned reused_span(std::size_t bytes, unsigned lanes, unsigned emptiest, unsig
   gpuheap::launch(static_cast<unsigned>(freed.size()), free_each{heap.view, freed.data()}, {.block_threads = 64});
   EXPECT_EQ(heap.view.verify().problem, "");
   unsigned const c = sharded::size_classes::class_of(static_cast<unsigned>(bytes));
-  // The look begins so many spans before.
+  // The samples begin so many spans before.
   heap.view.control_block()->cursor[c] = spans.at(emptiest - first);
   simt::uint64_t found = 0;
   gpuheap::launch(lanes, acquire_one{heap.view, c, lanes / 2, memory_is_low, &found}, {.block_threads = 32});
@@ -347,7 +347,7 @@ TEST(ShardedReuse, TheSpanWithMostFreeSlotsIsTakenOfAllThatTheLanesSample) {
 }
 // One thread takes so many blocks at once and frees all but each eighth of them, several times over.
 struct keep_each_eighth {
-  bench::without_ample_rule heap;
+  bench::without_unused_first heap;
   std::size_t bytes;
   void** blocks;
   unsigned num, rounds;
@@ -366,7 +366,7 @@ struct keep_each_eighth {
 };
 TEST(ShardedReuse, WhatALaunchReusedAndFreedServesItAgain) {
   constexpr std::size_t bytes = 112;
-  fixed_heap<bench::without_ample_rule> heap{1 << 20};
+  fixed_heap<bench::without_unused_first> heap{1 << 20};
   unsigned failed_requests = 0;
   // A quarter of the heap; then, in one launch, eight times half as many.
   std::vector<void*> blocks(heap.view.geometry().heap_bytes() / 4 / bytes);
@@ -379,7 +379,7 @@ TEST(ShardedReuse, WhatALaunchReusedAndFreedServesItAgain) {
 }
 // One thread takes so many blocks.
 struct take_some {
-  bench::without_ample_rule heap;
+  bench::without_unused_first heap;
   std::size_t bytes;
   void** blocks;
   unsigned num;
@@ -393,7 +393,7 @@ struct take_some {
 };
 TEST(ShardedReuse, AClaimThatFindsTooLittleTakesFromEarlierWords) {
   constexpr std::size_t bytes = 16;
-  fixed_heap<bench::without_ample_rule> heap{1 << 20};
+  fixed_heap<bench::without_unused_first> heap{1 << 20};
   auto const& at = heap.view.geometry();
   unsigned failed_requests = 0;
   std::vector<void*> blocks(at.heap_bytes() / 4 / bytes);
@@ -453,8 +453,8 @@ TEST(ShardedReuse, StaleSummaryBitsOfTheListAreCleared) {
     simt::uint64_t found = 0;
     gpuheap::launch(lanes, refill_from_list{heap.view, c, &found}, {.block_threads = 32});
     EXPECT_EQ(gpuheap::sharded::shard_word{found}.page(), kept);
-    EXPECT_EQ(listed.mids[0] & its_leaf, 0u) << "who took the last span of a leaf";
-    EXPECT_EQ(lanes == 32 ? listed.mids[0] : 0, 0u) << "most looks were in vain";
+    EXPECT_EQ(listed.mids[0] & its_leaf, 0u) << "the refill took the last span of a leaf";
+    EXPECT_EQ(lanes == 32 ? listed.mids[0] : 0, 0u) << "most samples were in vain";
     EXPECT_EQ(heap.view.verify().problem, "");
   }
 }

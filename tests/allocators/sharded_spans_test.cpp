@@ -110,7 +110,7 @@ struct believe_refusals {
     heap->refuse(7, 0, second);
     expect(heap->refused_since(7, first) && heap->refused_since(8, first) && !heap->refused_since(6, first));
     expect(!heap->refused_since(7, second) && !heap->refused_since(8, third));
-    // Who finds no page for a slot finds no two in one segment, which the half of a larger extent is.
+    // A search that finds no page for a slot finds no two in one segment, where half of a larger extent lies.
     unsigned const pages = heap->at.large_pages(gpuheap::structures::size_classes::slot_bytes(7));
     expect(heap->refused_large_since(2 * pages, first) && !heap->refused_large_since(2 * pages, second));
     expect(!heap->refused_large_since(2 * pages - 1, first));
@@ -164,7 +164,7 @@ TEST(ShardedSpans, ManyAreRefusedWithFewSearches) {
   EXPECT_LT(control->relocation_word >> 32, failed_requests * 6);
 }
 
-// Two threads: one looks for a span of a class in vain, again and again; the other takes back what that class holds, which is nothing.
+// Two threads: one refills a shard of a class in vain, again and again; the other drains that class, which holds nothing.
 template <class Allocator>
 struct look_and_take_back {
   Allocator heap;
@@ -363,7 +363,7 @@ void frees_in_order(order how, unsigned already) {
     using gpuheap::free_status;
     EXPECT_EQ(said[static_cast<unsigned>(free_status::done)], done);
     EXPECT_EQ(said[static_cast<unsigned>(free_status::null)], none);
-    // A block's second free may find that its span has begun anew.
+    // A block's second free may find that its span was reset.
     EXPECT_EQ(said[static_cast<unsigned>(free_status::double_free)] + said[static_cast<unsigned>(free_status::foreign)], again + foreign);
     auto const found = heap.view.verify();
     EXPECT_EQ(found.problem, "");

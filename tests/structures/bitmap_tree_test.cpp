@@ -152,7 +152,7 @@ TEST_F(BitmapTree, AnErasedBitIsGoneAndOthersStay) {
   call(tree_call::erase, 65, 0b010);
   EXPECT_EQ(leaf(65), 0b100u);
   call(tree_call::erase, 65, 0b010);
-  EXPECT_EQ(leaf(65), 0b100u) << "dropped before";
+  EXPECT_EQ(leaf(65), 0b100u) << "erased before";
   call(tree_call::erase, 65, 0b100);
   EXPECT_EQ(leaf(65), 0u);
   call(tree_call::clear_stale, 65);

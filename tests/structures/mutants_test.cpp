@@ -33,8 +33,8 @@ struct tree_that_sets : bitmap_tree {
 };
 // And one of tidying.
 template <class Mutant>
-struct tree_that_tidies : bitmap_tree {
-  void clear_stale(unsigned i) const { static_cast<Mutant const*>(this)->tidies(i); }
+struct tree_that_clears : bitmap_tree {
+  void clear_stale(unsigned i) const { static_cast<Mutant const*>(this)->clears(i); }
   word take_mask(unsigned i, word mask) const {
     word const before = leaf(i).fetch_and(~mask, simt::acq_rel);
     if ((before & ~mask) == 0) clear_stale(i);
@@ -43,13 +43,13 @@ struct tree_that_tidies : bitmap_tree {
   bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 };
 
-// A tidy without the second look: it drops the summary bit that a set has just put there.
-struct tree_without_second_look : tree_that_tidies<tree_without_second_look> {
-  void tidies(unsigned i) const { mid(i / 64).fetch_and(~(word{1} << (i % 64)), simt::acq_rel); }
+// A clear_stale without the second look: it clears the summary bit that a set has just set.
+struct tree_without_second_look : tree_that_clears<tree_without_second_look> {
+  void clears(unsigned i) const { mid(i / 64).fetch_and(~(word{1} << (i % 64)), simt::acq_rel); }
 };
 // The same of the top word only.
-struct tree_without_second_look_above : tree_that_tidies<tree_without_second_look_above> {
-  void tidies(unsigned i) const {
+struct tree_without_second_look_above : tree_that_clears<tree_without_second_look_above> {
+  void clears(unsigned i) const {
     word const bit = word{1} << (i % 64);
     word const before = mid(i / 64).fetch_and(~bit, simt::acq_rel);
     if (leaf(i).load(simt::acquire) != 0) {
@@ -60,9 +60,10 @@ struct tree_without_second_look_above : tree_that_tidies<tree_without_second_loo
     }
   }
 };
-// A tidy that puts the middle bit back and not the top bit, which another tidy has dropped because the middle word was empty meanwhile.
-struct tree_that_restores_half : tree_that_tidies<tree_that_restores_half> {
-  void tidies(unsigned i) const {
+// A clear_stale that restores the middle bit and not the top bit, which another one has cleared because the middle word was empty
+// meanwhile.
+struct tree_that_restores_half : tree_that_clears<tree_that_restores_half> {
+  void clears(unsigned i) const {
     word const bit = word{1} << (i % 64), top_bit = word{1} << (i / 64 % 64);
     word const before = mid(i / 64).fetch_and(~bit, simt::acq_rel);
     if (leaf(i).load(simt::acquire) != 0) {
@@ -73,7 +74,7 @@ struct tree_that_restores_half : tree_that_tidies<tree_that_restores_half> {
     }
   }
 };
-// A set that marks the summary before there is a bit to find: a tidy in between drops the mark for good.
+// A set that marks the summary before there is a bit to find: a clear_stale in between clears the mark for good.
 struct tree_summary_first : tree_that_sets<tree_summary_first> {
   void sets(unsigned i, word mask) const {
     mark_mid(i);
@@ -119,7 +120,7 @@ struct tree_with_relaxed_set : tree_that_sets<tree_with_relaxed_set> {
     mark_mid(i);
   }
 };
-// A summary that is marked without any order: a tidy that reads from the mark may still find the leaf empty.
+// A summary that is marked without any order: a clear_stale that reads from the mark may still find the leaf empty.
 struct tree_with_relaxed_mark : tree_that_sets<tree_with_relaxed_mark> {
   void sets(unsigned i, word mask) const {
     leaf(i).fetch_or(mask, simt::acq_rel);

@@ -143,7 +143,7 @@ TEST(ClaimSegments, TellsThatItEmptiedALeafAndFinishClaimClearsTheSummary) {
     claim(map, {claim_kind::segments, 2});
     auto const last = claim(map, {claim_kind::segments, 2, 1, ~0u, 0, finish_claim});
     EXPECT_TRUE(last.got.stale);
-    // The next search looks at what is not tidied, and tidies it, which is a move.
+    // The next search looks at the stale bit and clears it, which is a relocation.
     EXPECT_EQ(claim(map, {claim_kind::segments, 2}).moved, !finish_claim);
     EXPECT_FALSE(claim(map, {claim_kind::segments, 2}).moved);
   }
@@ -235,7 +235,7 @@ TEST(ClaimPages, ASegmentWhoseLastPageIsClaimedIsLookedAtNoMore) {
     EXPECT_EQ(map.num_broken(), 1u);
     EXPECT_EQ(claim(map, {claim_kind::pages, 2, 1, ~0u, 0, finish_claim}).got.first, 2u);
     EXPECT_EQ(map.num_broken(), finish_claim ? 0u : 1u);
-    // Should it be among the broken ones still, the first search drops it, which is a move; the others know.
+    // Should it be among the broken ones still, the first search takes it from there, which is a relocation; the others know.
     claim_answer const first = claim(map, {claim_kind::pages, 1}), second = claim(map, {claim_kind::pages, 1});
     EXPECT_EQ(first.got.first, segment_map::none);
     EXPECT_EQ(first.moved, !finish_claim);

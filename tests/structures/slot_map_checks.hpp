@@ -223,7 +223,7 @@ std::string slots_change_hands(unsigned threads, unsigned num_slots, unsigned ro
 
 // ---- the last free ends the span
 
-// Whoever ends a span claims all its slots.
+// The thread that ends a span claims all its slots.
 template <class Map>
 struct ended_spans {
   one_span<Map> span;

@@ -1,5 +1,5 @@
 // The slot map, one call at a time: sizes, what each call returns and counts against brute force, samples, marks, shorter spans,
-// groups handed out anew.
+// groups that are reset.
 #include "slot_map_checks.hpp"
 
 #include <algorithm>
@@ -244,7 +244,7 @@ TEST(SlotMap, AGiveSeesTheMarkUntilATakeClearsIt) {
   EXPECT_EQ(a[8].before, slot_map::unlisted) << "a take that got nothing leaves the mark";
 }
 
-// Who comes to a word at the same time as others sees what they see: then their numbers keep them apart, as long as there are slots.
+// Claims that come to a word at the same time see the same slots. Their numbers keep them apart, as long as there are slots.
 TEST(SlotMap, LanesThatSeeTheSameWordPickDifferentSlots) {
   for (unsigned there = 1; there <= slot_map::slots_per_word; ++there) {
     for (unsigned wanted = 1; wanted <= simt::warp_lanes; ++wanted) {
@@ -414,9 +414,9 @@ TEST(Shorten, LeavesAMapOfAnyNewLength) {
   }
 }
 
-// ---- groups handed out anew
+// ---- groups that are reset
 
-TEST(Renew, MakesTheGroupsAsIfTheyHadNeverBeenHandedOut) {
+TEST(Reset, MakesTheGroupsAsIfTheyHadNeverBeenHandedOut) {
   test::rng random{8};
   for (unsigned num_slots : {1u, 64u, 4032u, 4033u, 5 * 4032u, 9 * 4032u + 500}) {
     unsigned const num_groups = (num_slots + 4031) / 4032;

@@ -120,12 +120,12 @@ TEST(SpanHeader, CountsDoNotReachIntoEachOther) {
 
 TEST(SpanHeader, ActiveAgainItIsAsBeforeAndNotToBeRelisted) {
   span_header const active{span_header::new_span(42, 3, true, 12345).bits + 7 * span_header::full_one};
-  span_header const unbound{active.bits - span_header::active}, relist{unbound.bits | span_header::relist};
-  EXPECT_FALSE(unbound.is_active());
-  EXPECT_FALSE(unbound.must_relist());
+  span_header const inactive{active.bits - span_header::active}, relist{inactive.bits | span_header::relist};
+  EXPECT_FALSE(inactive.is_active());
+  EXPECT_FALSE(inactive.must_relist());
   EXPECT_TRUE(relist.must_relist());
   EXPECT_EQ(relist.full_groups(), 7u);
-  EXPECT_EQ(unbound.active_again().bits, active.bits);
+  EXPECT_EQ(inactive.active_again().bits, active.bits);
   EXPECT_EQ(relist.active_again().bits, active.bits);
 }
 
@@ -259,7 +259,7 @@ TEST(ShardWord, ServesAClaimOfANewSpanThatHasMore) {
   }
 }
 
-// Who finds it far claims no more. What all threads of a device may add until they find it so does not reach the next field.
+// A group that finds it overclaimed claims no more. What all threads of a device may add until then does not reach the next field.
 TEST(ShardWord, IsFarLongBeforeTheFieldIsFull) {
   for (shard_word w : {shard_word{}, shard_word::of_span(17, shard_word::max_slots), shard_word::of_reused(17, 4162, 63)}) {
     EXPECT_FALSE(w.is_overclaimed());

@@ -14,7 +14,7 @@ namespace {
 
 namespace simt = gpuheap::simt;
 
-// In a hurry: short spans, shards for a few warps, reuses of nearly full spans, a search after two looks.
+// Short spans, shards for a few warps, reuse of nearly full spans, a search after two polls: rare steps happen all the time.
 using eager = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
     .lg_span_slots = 6, .span_free_divisor = 1, .reuse_free_divisor = 8, .partial_samples = 3, .lg_warps_per_shard = 0, .wait_polls = 2}>;
 

@@ -45,7 +45,7 @@ MUTANTS = [
     Mutant("an ended span keeps its slots' bits", SPANS, "    at.slots_of(page).clear(at.span_slots(h), g.rank(), g.size());\n", ""),
     Mutant("an ended span keeps its tags", SPANS, "    clear_tags(page, h.of_segments(), g.rank(), h.length(), g.size());\n", ""),
     Mutant(
-        "a shard is drained whoever claimed meanwhile",
+        "a shard is drained without a look at later claims",
         DRAIN,
         "if (at.shard(c, k).compare_exchange(seen, 0, simt::consume_release, simt::consume)) return w.bits;",
         "at.shard(c, k).store(0, simt::consume_release);\n      return w.bits;",
@@ -96,7 +96,7 @@ MUTANTS = [
         "return (pages_of(s).fetch_or(mask, simt::relaxed) | mask) == all_pages();",
     ),
     Mutant(
-        "a segment becomes whole whoever has its pages",
+        "a segment becomes whole without a look at its pages",
         MAP,
         "return pages_of(s).compare_exchange(expected, 0, simt::consume_release, simt::relaxed);",
         "pages_of(s).store(0, simt::relaxed);\n    return expected != 0;",

@@ -17,14 +17,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 //   count   relocations begun before the search: none may begin during it
 //   class   the class that is searched now: the requested one, then larger ones
 //   shard   the shard at which to claim next
+//   stage   what was tried in vain for the class: nothing; its active spans; its partial spans, slot by slot; what other classes hold
 struct search {
-  enum stage : unsigned {
-    untried,
-    active,
-    scanned,
-    reclaimed
-  };  // what has been tried in vain for the class: nothing; its active spans;
-      // its partial spans, slot by slot; what other classes hold
+  enum stage : unsigned { untried, active, scanned, reclaimed };
   enum step : unsigned { claim, wait, scan, reclaim, refuse };
 
   uint64_t bits = 0;
@@ -40,6 +35,7 @@ struct search {
   }
 };
 
+// The control block of a heap: its shared words, and all that threads do with them.
 template <tuning Tuning>
 struct control : large_allocations<Tuning> {
   using spans::active_classes;
