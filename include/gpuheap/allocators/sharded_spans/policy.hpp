@@ -34,15 +34,15 @@ struct tuning {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned small_span_divisor() const { return span_free_divisor * 4; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned mixed_span_divisor() const { return span_free_divisor * 8; }
 };
-constexpr unsigned samples_per_lane = 6;      // the most partial spans that a lane samples in one refill
+constexpr unsigned samples_per_lane = 6;      // partial spans that each lane of a warp samples in one refill, at most
 constexpr unsigned low_memory_divisor = 4;    // memory is low while less than 1/this of the heap's pages are free
-constexpr unsigned nearly_full_divisor = 16;  // while less than 1/this are free, every refill samples partial spans
+constexpr unsigned nearly_full_divisor = 16;  // while less than 1/this of them are free, every refill samples partial spans
 constexpr unsigned low_reuse_factor = 8;      // where memory is low, a partial span needs 1/this of the free slots that it needs otherwise
 constexpr unsigned eight_shard_bytes = 256;   // slots of so many bytes or more: few lanes of a warp use eight shards and not four
 constexpr unsigned lg_min_shards = 2;         // log2 of the shards of a large launch that needs little memory
 constexpr unsigned launches_per_span = 4;     // small launches that a new span lasts for
-constexpr unsigned min_segment_pages = 52;    // a new span of fewer pages takes pages of a broken segment
-constexpr unsigned segment_round_up = 48;     // a remainder of more than 64 - this pages becomes another segment
+constexpr unsigned min_segment_pages = 52;    // pages: a new span of fewer shares a segment with other spans
+constexpr unsigned segment_round_up = 48;     // pages: a remainder of 64 - this or more becomes another segment
 static_assert(1u << tuning{}.lg_span_slots <= structures::shard_word::max_slots);
 
 // ---- shards
@@ -103,30 +103,30 @@ template <tuning Tuning>
 
 // What a refill knows when it decides. Counts of pages are hints: other threads change them meanwhile.
 struct refill_input {
-  unsigned slot_bytes;      // of the class
-  unsigned lanes;           // of the warp, that asked for the class
-  bool is_uniform;          // nearly all lanes of the warp did
-  unsigned asked;           // slots that threads wait for now
-  unsigned warps;           // of the launch
+  unsigned slot_bytes;      // bytes of a slot of the class
+  unsigned lanes;           // lanes of the warp that asked for the class
+  bool is_uniform;          // these are nearly all lanes of the warp
+  unsigned asked;           // slots for which threads wait now
+  unsigned warps;           // warps of the launch
   unsigned lg_shards;       // log2 of the shards that the launch uses of the class, for groups like this one
-  bool is_large_launch;     // it uses four shards or more
-  unsigned launch;          // its number
+  bool is_large_launch;     // the launch uses four shards or more of a class for which all lanes ask
+  unsigned launch;          // number of the launch
   unsigned page_shift;      // log2 of the bytes of a page
   unsigned lg_pages;        // log2 of the pages of a segment
-  unsigned max_segments;    // that a span of the class can use
-  unsigned all_pages;       // of the heap
-  unsigned free_pages;      // that no class and no large allocation holds
-  unsigned held_pages;      // that the class holds
+  unsigned max_segments;    // segments of the longest span of the class; 0: a segment is longer than that
+  unsigned all_pages;       // pages of the heap
+  unsigned free_pages;      // pages of no span and no large allocation
+  unsigned held_pages;      // pages of the class's spans
   bool has_partial;         // the class may have a partial span
-  reuse_failures failures;  // of the class
+  reuse_failures failures;  // samples of the class's partial spans in vain
 };
-// What a refill does. `pages` hold one slot at least. `segments` are at most 64, at most the class's max_segments, and 0 if reuses.
+// What a refill does. The pages hold one slot or more. There are at most 64 segments and at most max_segments, and none if `reuses`.
 struct refill_plan {
-  unsigned pages;         // that a new span should have
-  unsigned segments;      // that the fast path claims as a row at once; 0: the slow path
-  bool reuses;            // the slow path samples partial spans first
-  bool memory_is_low;     // even a nearly full one will do
-  bool finds_no_partial;  // this is the launch's first refill of the class, and there is none
+  unsigned pages;         // pages that a new span should have
+  unsigned segments;      // segments that the fast path claims side by side; 0: the slow path is taken
+  bool reuses;            // the slow path samples partial spans before it claims unused memory
+  bool memory_is_low;     // partial spans with few free slots will do
+  bool finds_no_partial;  // this is the launch's first refill of the class, and there is no partial span
 };
 
 // Pages for so many bytes.
@@ -134,7 +134,7 @@ struct refill_plan {
   return static_cast<unsigned>((bytes + (uint64_t{1} << page_shift) - 1) >> page_shift);
 }
 
-// Whether so little of the heap is held that memory may lie idle.
+// Whether so little of the heap is held that small launches take unused memory.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_HD constexpr bool has_ample_memory(unsigned all_pages, unsigned free_pages) {
   return Tuning.ample_eighths != 0 && all_pages - free_pages < all_pages / 8 * Tuning.ample_eighths;
