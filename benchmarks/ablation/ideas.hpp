@@ -4,14 +4,14 @@
 // time or memory.
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 
 namespace gpuheap::bench {
 
 // An idea of the allocator: its name, one line about it, and the tuning without it.
 template <class Idea>
-class variation : public basic_sharded_runs<Idea::tuned> {
-  using base = basic_sharded_runs<Idea::tuned>;
+class variation : public basic_sharded_spans<Idea::tuned> {
+  using base = basic_sharded_spans<Idea::tuned>;
 
  public:
   static constexpr bool is_baseline = true;
@@ -37,58 +37,59 @@ class variation : public basic_sharded_runs<Idea::tuned> {
 namespace ideas {
 
 struct aggregation {
-  static constexpr char const *name = "without_aggregation", *title = "each lane draws its slot alone";
-  static constexpr sharded::tuning tuned{.together = false};
+  static constexpr char const *name = "without_aggregation", *title = "each lane claims its slot alone";
+  static constexpr sharded::tuning tuned{.aggregates = false};
 };
 struct shards {
   static constexpr char const *name = "without_shards", *title = "one shard a class, however large the launch";
   static constexpr sharded::tuning tuned{.lg_large_launch = 31};
 };
-struct long_runs {
-  static constexpr char const *name = "without_long_runs", *title = "runs of 4096 slots at most";
-  static constexpr sharded::tuning tuned{.lg_run_slots = 12};
+struct long_spans {
+  static constexpr char const *name = "without_long_spans", *title = "spans of 4096 slots at most";
+  static constexpr sharded::tuning tuned{.lg_span_slots = 12};
 };
-struct sweeps {
-  static constexpr char const *name = "without_sweeps", *title = "listed runs are searched slot by slot, once nothing else is left";
-  static constexpr sharded::tuning tuned{.adoption_looks = 0};
+struct reuse {
+  static constexpr char const *name = "without_reuse", *title = "partial spans are scanned slot by slot, once nothing else is left";
+  static constexpr sharded::tuning tuned{.partial_samples = 0};
 };
-struct turns {
-  static constexpr char const *name = "without_turns", *title = "listed runs are looked at from random places";
-  static constexpr sharded::tuning tuned{.in_turn = false};
+struct cursor {
+  static constexpr char const *name = "without_cursor", *title = "partial spans are sampled from random places";
+  static constexpr sharded::tuning tuned{.uses_cursor = false};
 };
 struct waiting {
-  static constexpr char const *name = "without_waiting", *title = "who finds a run used up searches at once";
-  static constexpr sharded::tuning tuned{.looks = 0};
+  static constexpr char const *name = "without_waiting", *title = "a warp that finds a span used up searches at once";
+  static constexpr sharded::tuning tuned{.wait_polls = 0};
 };
 struct memory_of_refusals {
   static constexpr char const *name = "without_memory_of_refusals", *title = "every request that fails has searched by itself";
-  static constexpr sharded::tuning tuned{.remembers = false};
+  static constexpr sharded::tuning tuned{.remembers_refusals = false};
 };
-struct rewinds {
-  static constexpr char const *name = "without_rewinds", *title = "a run of which nothing is live is drawn to its end all the same";
-  static constexpr sharded::tuning tuned{.rewinds = false};
+struct resets {
+  static constexpr char const *name = "without_resets", *title = "a span of which nothing is live is claimed to its end";
+  static constexpr sharded::tuning tuned{.resets = false};
 };
-struct stock {
-  static constexpr char const *name = "without_stock",
-                              *title = "small launches fetch a 32nd of what the class holds, if that is more than four of them need";
-  static constexpr sharded::tuning tuned{.stock = 32};
+struct held_share {
+  static constexpr char const
+      *name = "without_held_share",
+      *title = "small launches take a 32nd of what their class holds, and not half, if that is more than four of them need";
+  static constexpr sharded::tuning tuned{.held_divisor = 32};
 };
-struct spare {
-  static constexpr char const *name = "without_spare", *title = "small launches sweep old runs while fresh memory abounds";
-  static constexpr sharded::tuning tuned{.spare = 0};
+struct unused_first {
+  static constexpr char const *name = "without_unused_first", *title = "small launches reuse partial spans though unused memory abounds";
+  static constexpr sharded::tuning tuned{.ample_eighths = 0};
 };
 
 }  // namespace ideas
 
 using without_aggregation = variation<ideas::aggregation>;
 using without_shards = variation<ideas::shards>;
-using without_long_runs = variation<ideas::long_runs>;
-using without_sweeps = variation<ideas::sweeps>;
-using without_turns = variation<ideas::turns>;
+using without_long_spans = variation<ideas::long_spans>;
+using without_reuse = variation<ideas::reuse>;
+using without_cursor = variation<ideas::cursor>;
 using without_waiting = variation<ideas::waiting>;
 using without_memory_of_refusals = variation<ideas::memory_of_refusals>;
-using without_rewinds = variation<ideas::rewinds>;
-using without_stock = variation<ideas::stock>;
-using without_spare = variation<ideas::spare>;
+using without_resets = variation<ideas::resets>;
+using without_held_share = variation<ideas::held_share>;
+using without_unused_first = variation<ideas::unused_first>;
 
 }  // namespace gpuheap::bench

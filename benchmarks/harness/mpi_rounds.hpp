@@ -9,7 +9,7 @@
 // every rank reads its part from the place where the others have put it.
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 #include <gpuheap/collective.hpp>
 #include <gpuheap/mpi/world.hpp>
 
@@ -275,8 +275,8 @@ template <class A>
 template <class A>
 [[nodiscard]] outcome run_mpi(session const& s, point const& p, mpi_call call) {
   if (p.text("upstream") == "own") return run_mpi_on<A>(s, p, call);
-  if constexpr (requires { typename A::template over<sharded_runs>; }) {
-    return run_mpi_on<typename A::template over<sharded_runs>>(s, p, call);
+  if constexpr (requires { typename A::template over<sharded_spans>; }) {
+    return run_mpi_on<typename A::template over<sharded_spans>>(s, p, call);
   } else {
     return unsupported("this allocator takes its memory from no other one");
   }

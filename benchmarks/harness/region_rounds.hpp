@@ -8,7 +8,7 @@
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 #include <gpuheap/collective.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/warp.hpp>
@@ -204,8 +204,8 @@ template <class A>
 template <class A>
 [[nodiscard]] outcome run_regions(session const& s, point const& p, region_work work) {
   if (p.text("upstream") == "own") return run_regions_on<A>(s, p, work);
-  if constexpr (requires { typename A::template over<sharded_runs>; }) {
-    return run_regions_on<typename A::template over<sharded_runs>>(s, p, work);
+  if constexpr (requires { typename A::template over<sharded_spans>; }) {
+    return run_regions_on<typename A::template over<sharded_spans>>(s, p, work);
   } else {
     return unsupported("this allocator takes its memory from no other one");
   }

@@ -97,7 +97,7 @@ void print_registers(char const* name) {
 
 int main(int count, char** arguments) {
   bool const touch = count > 1 && std::strcmp(arguments[1], "touch") == 0;
-  using release = gpuheap::sharded_runs;
+  using release = gpuheap::sharded_spans;
   using hardened = gpuheap::hardened<>;
   using alone = gpuheap::checked<release, gpuheap::checked_options{.quarantine_blocks = 0}>;
   using checked = gpuheap::checked<>;

@@ -20,7 +20,7 @@
 namespace gpuheap::bench {
 namespace {
 
-using recorder = recorded<sharded_runs, 1u << 16>;
+using recorder = recorded<sharded_spans, 1u << 16>;
 using recorded_heap = heap_under_test<recorder>;
 constexpr std::uint64_t heap_bytes = 64_MiB;
 

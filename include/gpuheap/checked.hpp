@@ -58,7 +58,7 @@ struct checked_kind {
 template <device_allocator Allocator, checked_options Options = checked_options{}>
 class checked;
 #else
-template <device_allocator Allocator = sharded_runs, checked_options Options = checked_options{}>
+template <device_allocator Allocator = sharded_spans, checked_options Options = checked_options{}>
 class checked;
 #endif
 

@@ -19,7 +19,7 @@
 #pragma once
 
 #include <gpuheap/allocators/coalesce.hpp>
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 #include <gpuheap/collective.hpp>
 #include <gpuheap/heap.hpp>
 #include <gpuheap/simt/program.hpp>
@@ -28,7 +28,7 @@
 #include <optional>
 
 #ifndef GPUHEAP_PROGRAM_ALLOCATOR
-#define GPUHEAP_PROGRAM_ALLOCATOR gpuheap::basic_coalesce_block_header<gpuheap::sharded_runs>
+#define GPUHEAP_PROGRAM_ALLOCATOR gpuheap::basic_coalesce_block_header<gpuheap::sharded_spans>
 #endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced {

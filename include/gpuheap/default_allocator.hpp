@@ -8,7 +8,7 @@
 #include <gpuheap/statistics.hpp>
 
 #if !defined(GPUHEAP_NO_DEFAULT_ALLOCATOR)
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 #endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
@@ -19,9 +19,9 @@ class heap_ref;
 template <device_allocator Allocator, class Statistics = default_statistics<Allocator>>
 class heap;
 #else
-template <device_allocator Allocator = sharded_runs, class Statistics = default_statistics<Allocator>>
+template <device_allocator Allocator = sharded_spans, class Statistics = default_statistics<Allocator>>
 class heap_ref;
-template <device_allocator Allocator = sharded_runs, class Statistics = default_statistics<Allocator>>
+template <device_allocator Allocator = sharded_spans, class Statistics = default_statistics<Allocator>>
 class heap;
 #endif
 

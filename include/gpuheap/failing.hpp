@@ -35,7 +35,7 @@ struct failing_requests {
 #if defined(GPUHEAP_NO_DEFAULT_ALLOCATOR)
 template <device_allocator Allocator>
 #else
-template <device_allocator Allocator = sharded_runs>
+template <device_allocator Allocator = sharded_spans>
 #endif
 class failing {
   static_assert(Allocator::traits.free != frees::collectively && !Allocator::traits.process_wide,

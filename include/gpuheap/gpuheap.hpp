@@ -15,7 +15,7 @@
 #include <gpuheap/allocators/ouroboros.hpp>
 #include <gpuheap/allocators/regeff.hpp>
 #include <gpuheap/allocators/scatteralloc.hpp>
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 #include <gpuheap/allocators/xmalloc.hpp>
 #include <gpuheap/heap.hpp>
 #include <gpuheap/leaks.hpp>

@@ -40,7 +40,7 @@ struct hardened_kind {
 template <device_allocator Allocator, class Bits = checking::begin_bits>
 class hardened;
 #else
-template <device_allocator Allocator = sharded_runs, class Bits = checking::begin_bits>
+template <device_allocator Allocator = sharded_spans, class Bits = checking::begin_bits>
 class hardened;
 #endif
 

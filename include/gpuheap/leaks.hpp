@@ -13,7 +13,7 @@
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/sharded_runs/list.hpp>
+#include <gpuheap/allocators/sharded_spans/list.hpp>
 #include <gpuheap/block_tag.hpp>
 #include <gpuheap/memory/region.hpp>
 #include <gpuheap/memory/size.hpp>

@@ -1,7 +1,7 @@
 // What the tests of our allocator share: how it is tuned, heaps for it, and its exploration under many schedules.
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 #include <gpuheap/simt/explore.hpp>
 #include "../support/seeds.hpp"
 
@@ -14,11 +14,11 @@ namespace sharded_test {
 
 namespace simt = gpuheap::simt;
 
-// As it is shipped, and in a hurry: short runs, shards for a few warps, sweeps of nearly full runs, a search after two looks. So whatever
-// happens to a run happens all the time.
-using plain = gpuheap::sharded_runs;
-using eager = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 6, .guide = 1, .rich = 8, .adoption_looks = 3, .lg_large_launch = 1, .looks = 2}>;
+// As it is shipped, and eager: short spans, shards for a few warps, reuse of nearly full spans, a search after two polls. So whatever
+// happens to a span happens all the time.
+using plain = gpuheap::sharded_spans;
+using eager = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
+    .lg_span_slots = 6, .span_free_divisor = 1, .reuse_free_divisor = 8, .partial_samples = 3, .lg_large_launch = 1, .wait_polls = 2}>;
 
 // A heap of fixed size.
 template <class Allocator>

@@ -435,7 +435,7 @@ TEST(ShardedResize, TakesWhatIsBehindAndGivesTheTailBack) {
   }
 }
 
-// The threads resize and free one pointer at once, which no program may do. Whoever wins, nothing is lost and nothing is owned twice.
+// The threads resize and free one pointer at once, which no program may do. Whichever wins, nothing is lost and nothing is owned twice.
 template <class Allocator>
 struct everyone_at_once {
   Allocator heap;

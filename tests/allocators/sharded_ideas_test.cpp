@@ -15,9 +15,9 @@ namespace bench = gpuheap::bench;
 template <class Allocator>
 class ShardedIdeas : public ::testing::Test {};
 
-using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_long_runs, bench::without_sweeps,
-                             bench::without_turns, bench::without_waiting, bench::without_memory_of_refusals, bench::without_rewinds,
-                             bench::without_stock, bench::without_spare>;
+using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_long_spans, bench::without_reuse,
+                             bench::without_cursor, bench::without_waiting, bench::without_memory_of_refusals, bench::without_resets,
+                             bench::without_held_share, bench::without_unused_first>;
 TYPED_TEST_SUITE(ShardedIdeas, all);
 
 TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
@@ -26,17 +26,17 @@ TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
   explore_mix<TypeParam>({TypeParam::traits.title, 192 << 10, 96, 4, 4, 1, 2000});
 }
 
-// ---- in a hurry
+// ---- resets, with rare steps all the time
 
-template <bool Rewinds>
-using in_a_hurry = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 7, .guide = 1, .adoption_looks = 3, .lg_large_launch = 1, .looks = 2, .rewinds = Rewinds}>;
-template <bool Rewinds>
-using unhurried = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.rewinds = Rewinds}>;
+template <bool Resets>
+using eager_resets = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
+    .lg_span_slots = 7, .span_free_divisor = 1, .partial_samples = 3, .lg_large_launch = 1, .wait_polls = 2, .resets = Resets}>;
+template <bool Resets>
+using shipped = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.resets = Resets}>;
 
-TEST(ShardedRewind, BesideDrawsAndSweeps) { explore_mix<in_a_hurry<true>>({"rewinding", 192 << 10, 128, 12, 4, 200, 4000}); }
-TEST(ShardedRewind, OneClass) { explore_mix<in_a_hurry<true>>({"rewinding one class", 160 << 10, 96, 16, 2, 512, 512}); }
-TEST(ShardedRewind, SmallSlots) { explore_mix<in_a_hurry<true>>({"rewinding small slots", 256 << 10, 160, 12, 2, 16, 64}); }
+TEST(ShardedReset, BesideClaimsAndReuse) { explore_mix<eager_resets<true>>({"resetting", 192 << 10, 128, 12, 4, 200, 4000}); }
+TEST(ShardedReset, OneClass) { explore_mix<eager_resets<true>>({"resetting one class", 160 << 10, 96, 16, 2, 512, 512}); }
+TEST(ShardedReset, SmallSlots) { explore_mix<eager_resets<true>>({"resetting small slots", 256 << 10, 160, 12, 2, 16, 64}); }
 
 template <class Allocator>
 struct take_all {
@@ -57,7 +57,7 @@ struct deallocate_from {
   }
 };
 
-// Takes all and gives back those from `from` on, a few times over, in runs of several groups. Returns how far the second launch's lowest
+// Takes all and gives back those from `from` on, a few times over, in spans of several groups. Returns how far the second launch's lowest
 // block lies behind the first's.
 template <class Allocator>
 std::ptrdiff_t second_after_first(unsigned from) {
@@ -83,11 +83,11 @@ std::ptrdiff_t second_after_first(unsigned from) {
   return behind;
 }
 
-TEST(ShardedRewind, TheNextLaunchBeginsWhereTheFirstDid) {
-  EXPECT_EQ(second_after_first<unhurried<true>>(0), 0);
-  EXPECT_NE(second_after_first<unhurried<false>>(0), 0);
+TEST(ShardedReset, TheNextLaunchBeginsWhereTheFirstDid) {
+  EXPECT_EQ(second_after_first<shipped<true>>(0), 0);
+  EXPECT_NE(second_after_first<shipped<false>>(0), 0);
 }
-TEST(ShardedRewind, NotWhileABlockIsLive) { EXPECT_NE(second_after_first<unhurried<true>>(1), 0); }
+TEST(ShardedReset, NotWhileABlockIsLive) { EXPECT_NE(second_after_first<shipped<true>>(1), 0); }
 
 // Every third lane asks for another class.
 template <class Allocator>
@@ -97,8 +97,8 @@ struct take_two_classes {
   GPUHEAP_FN void operator()(unsigned i) const { blocks[i] = heap.malloc(i % 3 == 0 ? 32 : 16); }
 };
 
-TEST(ShardedRewind, TwoRunsOfAWarpSideBySide) {
-  using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 16}>;
+TEST(ShardedReset, TwoSpansOfAWarpSideBySide) {
+  using allocator = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.span_free_divisor = 16}>;
   constexpr unsigned num_threads = 4200;
   fixed_heap<allocator> heap{4 << 20};
   std::vector<void*> first(num_threads), blocks(num_threads);
@@ -113,7 +113,7 @@ TEST(ShardedRewind, TwoRunsOfAWarpSideBySide) {
   EXPECT_EQ(refused, 0u);
 }
 
-// Each thread, a block of its own, takes one block or two, and gives them back: runs of four slots are empty all the time.
+// Each thread, a block of its own, takes one block or two, and gives them back: spans of four slots are empty all the time.
 template <class Allocator>
 struct take_one_or_two {
   Allocator heap;
@@ -135,10 +135,10 @@ struct take_one_or_two {
   }
 };
 
-// Between the look at a run and its taking, the run is begun anew by another free, and drawn to the same slot: what is live then stays.
-TEST(ShardedRewind, ARunThatAnotherFreeHasBegunAnewMeanwhile) {
-  using allocator =
-      gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.lg_run_slots = 2, .guide = 1, .lg_large_launch = 31, .looks = 2}>;
+// Another free resets a span between a free's look at it and its exchange, and the span is claimed to the same slot: live blocks stay.
+TEST(ShardedReset, ASpanThatAnotherFreeHasResetMeanwhile) {
+  using allocator = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
+      .lg_span_slots = 2, .span_free_divisor = 1, .lg_large_launch = 31, .wait_polls = 2}>;
   // Without the second look one schedule in a thousand gives a block twice.
   simt::exploration const result = simt::explore(test::num_seeds(6000), [] {
     fixed_heap<allocator> heap{160 << 10};
@@ -151,7 +151,7 @@ TEST(ShardedRewind, ARunThatAnotherFreeHasBegunAnewMeanwhile) {
   EXPECT_TRUE(result) << result.what << "\nafter " << result.num_runs << " runs, seed " << result.seed;
 }
 
-// Thread 0 gives back the last block of a run that has all of the heap, and most of it never handed out; thread 1 wants another class.
+// Thread 0 gives back the last block of a span that has all of the heap, and most of it never handed out; thread 1 wants another class.
 template <class Allocator>
 struct last_free_beside_another_class {
   Allocator heap;
@@ -166,9 +166,9 @@ struct last_free_beside_another_class {
   }
 };
 
-// What a run that begins anew has not handed out could have been taken back before, and can be afterwards: nobody is refused in between.
-TEST(ShardedRewind, NobodyIsRefusedMeanwhile) {
-  using allocator = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.guide = 1, .looks = 2, .spare = 0}>;
+// The unclaimed slots of a span can be drained before and after a reset. So no request is refused in between.
+TEST(ShardedReset, NobodyIsRefusedMeanwhile) {
+  using allocator = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.span_free_divisor = 1, .wait_polls = 2, .ample_eighths = 0}>;
   constexpr unsigned num_threads = 40;
   simt::exploration const result = simt::explore(test::num_seeds(2000), [&] {
     fixed_heap<allocator> heap{160 << 10};
@@ -190,9 +190,9 @@ TEST(ShardedRewind, NobodyIsRefusedMeanwhile) {
 
 // ---- small launches that free and ask steadily
 
-// A launch that needs a run and a half: its second run is not much longer than what it uses of it, so that no round has much of a run
+// A launch that needs a span and a half: its second span is not much longer than what it uses of it, so that no round has much of a span
 // unused between its blocks.
-TEST(ShardedRange, OfALaunchThatNeedsMoreThanARun) {
+TEST(ShardedRange, OfALaunchThatNeedsMoreThanASpan) {
   for (unsigned bytes : {3000u, 4096u, 8192u}) {
     constexpr unsigned num_threads = 3125;
     fixed_heap<plain> heap{256 << 20};
@@ -254,24 +254,24 @@ rounds_outcome rounds_that_leave_a_quarter(std::size_t heap_bytes, unsigned roun
 }
 
 constexpr std::size_t steady_bytes = 4 << 20;
-using sparing = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 6, .guide = 1, .adoption_looks = 3, .looks = 2, .stock = 4, .spare = 6}>;
+using prefers_new = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
+    .lg_span_slots = 6, .span_free_divisor = 1, .partial_samples = 3, .wait_polls = 2, .held_divisor = 4, .ample_eighths = 6}>;
 
-TEST(ShardedSpare, SegmentsFirstThenSweeps) { explore_mix<sparing>({"sparing", 192 << 10, 128, 12, 4, 200, 4000}); }
+TEST(ShardedAmpleMemory, SegmentsFirstThenReuse) { explore_mix<prefers_new>({"prefers_new", 192 << 10, 128, 12, 4, 200, 4000}); }
 
-TEST(ShardedSpare, MemoryThatNobodyUsedComesBeforeWhatEarlierLaunchesLeft) {
+TEST(ShardedAmpleMemory, MemoryThatNobodyUsedComesBeforeWhatEarlierLaunchesLeft) {
   EXPECT_FALSE(rounds_that_leave_a_quarter<plain>(steady_bytes, 3).repeats);
-  EXPECT_TRUE(rounds_that_leave_a_quarter<bench::without_spare>(steady_bytes, 3).repeats);
+  EXPECT_TRUE(rounds_that_leave_a_quarter<bench::without_unused_first>(steady_bytes, 3).repeats);
 }
-TEST(ShardedSpare, OldRunsAreSweptOnceHalfIsHeld) {
-  using a_quarter = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{.spare = 2}>;
+TEST(ShardedAmpleMemory, PartialSpansAreReusedOnceHalfIsHeld) {
+  using a_quarter = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.ample_eighths = 2}>;
   auto const half = rounds_that_leave_a_quarter<plain>(steady_bytes, 12);
   EXPECT_TRUE(half.repeats);
   EXPECT_LE(half.held, steady_bytes * 65 / 100);
   EXPECT_LT(rounds_that_leave_a_quarter<a_quarter>(steady_bytes, 12).held, half.held);
 }
 
-// ---- which run is swept
+// ---- which span is reused
 
 // One thread takes blocks of a size until it is refused.
 struct take_all_of {
@@ -289,63 +289,65 @@ struct free_each {
   void** blocks;
   GPUHEAP_FN void operator()(unsigned i) const { (void)heap.free(blocks[i]); }
 };
-// Kernel of one warp, of which one lane is to get a listed run of class c, as memory is short or not. *found is what it got.
-struct adopt_one {
+// Kernel of one warp, of which one lane is to get a partial span of class c, as memory is short or not. *found is what it got.
+struct acquire_one {
   plain heap;
   unsigned c, owner;
-  bool scarce;
+  bool memory_is_low;
   simt::uint64_t* found;
   GPUHEAP_FN void operator()(unsigned i) const {
-    using gpuheap::sharded::supplied;
-    auto const offered = i == owner ? supplied::slowly(1, true, scarce, false, heap.control_block()->hand[c]) : supplied{};
-    auto const got = heap.control_block()->adopt_rich(simt::active_mask(), gpuheap::sharded::demand::of(c, 0, 1, 1, 0, 0, false), offered);
+    using gpuheap::sharded::refill_result;
+    auto const offered =
+        i == owner ? refill_result::on_slow_path(1, true, memory_is_low, false, heap.control_block()->cursor[c]) : refill_result{};
+    auto const got =
+        heap.control_block()->acquire_best_partial(simt::active_mask(), gpuheap::sharded::demand::of(c, 0, 1, 1, 0, 0, false), offered);
     if (i == owner) *found = got;
   }
 };
 
-constexpr unsigned no_run = ~0u;
-// The run that a warp of so many lanes sweeps, after half of the blocks of run `richest` of class c were freed and a few of each other.
-// Runs are counted from the lowest address on; `of` receives that one's first page.
-// no_run if none is taken.
-unsigned run_that_is_swept(std::size_t bytes, unsigned lanes, unsigned richest, unsigned& of, unsigned first = 2, bool scarce = true) {
+constexpr unsigned no_span = ~0u;
+// The span that a warp of so many lanes reuses, after half of the blocks of span `emptiest` of class c were freed and a few of each other.
+// Spans are counted from the lowest address on; `of` receives that one's first page.
+// no_span if none is taken.
+unsigned reused_span(std::size_t bytes, unsigned lanes, unsigned emptiest, unsigned& of, unsigned first = 2, bool memory_is_low = true) {
   namespace sharded = gpuheap::sharded;
   fixed_heap<plain> heap{1 << 20};
   auto const& at = heap.view.geometry();
   std::vector<void*> blocks(at.heap_bytes() / bytes);
   unsigned num = 0;
   gpuheap::launch(1, take_all_of{heap.view, bytes, blocks.data(), &num});
-  std::vector<unsigned> run_of(num), runs;
+  std::vector<unsigned> span_at(num), spans;
   for (unsigned i = 0; i < num; ++i) {
     unsigned const page = static_cast<unsigned>(at.page_of(blocks[i]));
-    run_of[i] = at.locate(blocks[i], page, at.tag_of(page)).page;
-    if (std::find(runs.begin(), runs.end(), run_of[i]) == runs.end()) runs.push_back(run_of[i]);
+    span_at[i] = at.locate(blocks[i], page, at.tag_of(page)).page;
+    if (std::find(spans.begin(), spans.end(), span_at[i]) == spans.end()) spans.push_back(span_at[i]);
   }
-  std::sort(runs.begin(), runs.end());
-  of = runs.at(richest);
+  std::sort(spans.begin(), spans.end());
+  of = spans.at(emptiest);
   std::vector<void*> freed;
   for (unsigned i = 0; i < num; ++i) {
-    if (i % (run_of[i] == of ? 2 : 16) == 0) freed.push_back(blocks[i]);
+    if (i % (span_at[i] == of ? 2 : 16) == 0) freed.push_back(blocks[i]);
   }
   gpuheap::launch(static_cast<unsigned>(freed.size()), free_each{heap.view, freed.data()}, {.block_threads = 64});
   EXPECT_EQ(heap.view.verify().problem, "");
   unsigned const c = sharded::size_classes::class_of(static_cast<unsigned>(bytes));
-  // The look begins so many runs before.
-  heap.view.control_block()->hand[c] = runs.at(richest - first);
+  // The samples begin so many spans before.
+  heap.view.control_block()->cursor[c] = spans.at(emptiest - first);
   simt::uint64_t found = 0;
-  gpuheap::launch(lanes, adopt_one{heap.view, c, lanes / 2, scarce, &found}, {.block_threads = 32});
-  return found == 0 ? no_run : sharded::supplied{found}.run().page();
+  gpuheap::launch(lanes, acquire_one{heap.view, c, lanes / 2, memory_is_low, &found}, {.block_threads = 32});
+  return found == 0 ? no_span : sharded::refill_result{found}.span().page();
 }
 
-TEST(ShardedSweeps, TheRichestRunIsTakenOfAllThatTheLanesLookAt) {
-  for (unsigned const richest : {2u, 5u, 7u}) {
+TEST(ShardedReuse, TheSpanWithMostFreeSlotsIsTakenOfAllThatTheLanesSample) {
+  for (unsigned const emptiest : {2u, 5u, 7u}) {
     unsigned of = 0;
-    EXPECT_EQ(run_that_is_swept(112, 32, richest, of), of) << "run " << richest;
-    EXPECT_EQ(run_that_is_swept(112, 20, richest, of), of) << "run " << richest;
+    EXPECT_EQ(reused_span(112, 32, emptiest, of), of) << "span " << emptiest;
+    EXPECT_EQ(reused_span(112, 20, emptiest, of), of) << "span " << emptiest;
   }
 }
 // One thread takes so many blocks at once and frees all but each eighth of them, several times over.
 struct keep_each_eighth {
-  bench::without_spare heap;
+  bench::without_unused_first heap;
   std::size_t bytes;
   void** blocks;
   unsigned num, rounds;
@@ -362,9 +364,9 @@ struct keep_each_eighth {
     }
   }
 };
-TEST(ShardedSweeps, WhatALaunchHasSweptAndFreedServesItAgain) {
+TEST(ShardedReuse, WhatALaunchReusedAndFreedServesItAgain) {
   constexpr std::size_t bytes = 112;
-  fixed_heap<bench::without_spare> heap{1 << 20};
+  fixed_heap<bench::without_unused_first> heap{1 << 20};
   unsigned failed_requests = 0;
   // A quarter of the heap; then, in one launch, eight times half as many.
   std::vector<void*> blocks(heap.view.geometry().heap_bytes() / 4 / bytes);
@@ -377,7 +379,7 @@ TEST(ShardedSweeps, WhatALaunchHasSweptAndFreedServesItAgain) {
 }
 // One thread takes so many blocks.
 struct take_some {
-  bench::without_spare heap;
+  bench::without_unused_first heap;
   std::size_t bytes;
   void** blocks;
   unsigned num;
@@ -389,9 +391,9 @@ struct take_some {
     }
   }
 };
-TEST(ShardedSweeps, WhatADrawFindsTooLittleItTakesFromTheWordsBehind) {
+TEST(ShardedReuse, AClaimThatFindsTooLittleTakesFromEarlierWords) {
   constexpr std::size_t bytes = 16;
-  fixed_heap<bench::without_spare> heap{1 << 20};
+  fixed_heap<bench::without_unused_first> heap{1 << 20};
   auto const& at = heap.view.geometry();
   unsigned failed_requests = 0;
   std::vector<void*> blocks(at.heap_bytes() / 4 / bytes);
@@ -411,20 +413,20 @@ TEST(ShardedSweeps, WhatADrawFindsTooLittleItTakesFromTheWordsBehind) {
   EXPECT_EQ(heap.view.verify().problem, "");
   EXPECT_EQ(heap.view.footprint({}).held_bytes, held);
 }
-// A warp of which the first lane gets a shard of class c, which has no run, a listed one.
-struct fetch_listed {
+// A warp of which the first lane gets a shard of class c, which has no span, a listed one.
+struct refill_from_list {
   plain heap;
   unsigned c;
   simt::uint64_t* found;
   GPUHEAP_FN void operator()(unsigned i) const {
     using namespace gpuheap::sharded;
     auto const d = demand::of(c, 0, 0, 1, 0, 0, false);
-    auto const how = i == 0 ? supplied::slowly(1, true, true, false, 0) : supplied{};
-    supplied const adopted{heap.control_block()->adopt_rich(simt::active_mask(), d, how)};
-    if (i == 0) *found = heap.control_block()->fetch_slowly(d, {}, how, adopted);
+    auto const how = i == 0 ? refill_result::on_slow_path(1, true, true, false, 0) : refill_result{};
+    refill_result const reused{heap.control_block()->acquire_best_partial(simt::active_mask(), d, how)};
+    if (i == 0) *found = heap.control_block()->refill_slowly(d, {}, how, reused);
   }
 };
-TEST(ShardedSweeps, LeavesOfTheListAreTidied) {
+TEST(ShardedReuse, StaleSummaryBitsOfTheListAreCleared) {
   constexpr std::size_t bytes = 112;
   constexpr unsigned c = gpuheap::structures::size_classes::class_of(bytes);
   for (unsigned const lanes : {1u, 32u}) {
@@ -433,39 +435,39 @@ TEST(ShardedSweeps, LeavesOfTheListAreTidied) {
     std::vector<void*> blocks(at.heap_bytes() / bytes);
     unsigned num = 0;
     gpuheap::launch(1, take_all_of{heap.view, bytes, blocks.data(), &num});
-    // Of one run half is left, of the others nothing.
-    auto const run_of = [&](void* p) {
+    // Of one span half is left, of the others nothing.
+    auto const span_at = [&](void* p) {
       auto const page = static_cast<unsigned>(at.page_of(p));
       return at.locate(p, page, at.tag_of(page)).page;
     };
-    unsigned const kept = run_of(blocks[num / 8]);
+    unsigned const kept = span_at(blocks[num / 8]);
     std::vector<void*> freed;
     for (unsigned i = 0; i < num; ++i) {
-      if (i % 2 == 0 || run_of(blocks[i]) != kept) freed.push_back(blocks[i]);
+      if (i % 2 == 0 || span_at(blocks[i]) != kept) freed.push_back(blocks[i]);
     }
     gpuheap::launch(static_cast<unsigned>(freed.size()), free_each{heap.view, freed.data()}, {.block_threads = 64});
-    auto const listed = at.list_tree(c);
+    auto const listed = at.partial_tree(c);
     simt::uint64_t const its_leaf = simt::uint64_t{1} << (kept / 64);
     ASSERT_EQ(listed.leaves[std::size_t{kept / 64} * listed.leaf_stride], simt::uint64_t{1} << (kept % 64)) << "it shares the leaf";
-    ASSERT_GT(simt::popcount(listed.mids[0]), 1u) << "runs that ended leave no mark any more";
+    ASSERT_GT(simt::popcount(listed.mids[0]), 1u) << "spans that ended leave no mark any more";
     simt::uint64_t found = 0;
-    gpuheap::launch(lanes, fetch_listed{heap.view, c, &found}, {.block_threads = 32});
+    gpuheap::launch(lanes, refill_from_list{heap.view, c, &found}, {.block_threads = 32});
     EXPECT_EQ(gpuheap::sharded::shard_word{found}.page(), kept);
-    EXPECT_EQ(listed.mids[0] & its_leaf, 0u) << "who took the last run of a leaf";
-    EXPECT_EQ(lanes == 32 ? listed.mids[0] : 0, 0u) << "most looks were in vain";
+    EXPECT_EQ(listed.mids[0] & its_leaf, 0u) << "the refill took the last span of a leaf";
+    EXPECT_EQ(lanes == 32 ? listed.mids[0] : 0, 0u) << "most samples were in vain";
     EXPECT_EQ(heap.view.verify().problem, "");
   }
 }
-TEST(ShardedSweeps, ALoneLaneTakesARunToo) {
+TEST(ShardedReuse, ALoneLaneTakesASpanToo) {
   unsigned of = 0;
-  EXPECT_NE(run_that_is_swept(112, 1, 3, of), no_run);
+  EXPECT_NE(reused_span(112, 1, 3, of), no_span);
 }
-TEST(ShardedSweeps, FewLanesLookAtFewRuns) {
+TEST(ShardedReuse, FewLanesSampleFewSpans) {
   // While memory is not short, too little is free of the others.
   unsigned of = 0;
-  EXPECT_EQ(run_that_is_swept(112, 1, 12, of, 4, false), of);
-  EXPECT_EQ(run_that_is_swept(112, 1, 12, of, 10, false), no_run);
-  EXPECT_EQ(run_that_is_swept(112, 2, 12, of, 10, false), of);
+  EXPECT_EQ(reused_span(112, 1, 12, of, 4, false), of);
+  EXPECT_EQ(reused_span(112, 1, 12, of, 10, false), no_span);
+  EXPECT_EQ(reused_span(112, 2, 12, of, 10, false), of);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // wide it is. Each mistake is restored in a chain of the tests alone. The protocol is also tried in every order of its steps, as a model.
 #include "coalesce_checks.hpp"
 
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 
 #include <array>
 #include <set>
@@ -316,7 +316,7 @@ TEST(CoalesceDynamic, MixedSizesShareTheStrictestForm) {
   EXPECT_TRUE(is_sound_and_empty(heap));
 }
 TEST(CoalesceDynamic, ServesOverTheDefaultAllocator) {
-  using over_ours = gpuheap::coalesce_dynamic_over<gpuheap::sharded_runs>;
+  using over_ours = gpuheap::coalesce_dynamic_over<gpuheap::sharded_spans>;
   gpuheap::heap<over_ours> heap{64_MiB};
   blocks_in<over_ours> b(heap.ref(), 1000, 400);
   b.malloc_all();

@@ -4,7 +4,7 @@
 
 #include "coalesce_checks.hpp"
 
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 
 namespace {
 
@@ -158,7 +158,7 @@ TYPED_TEST(EachVariant, SizesThatDifferOverlap) {
   }
 }
 TYPED_TEST(EachVariant, ServesOverTheDefaultAllocator) {
-  using over_ours = typename TypeParam::template over<gpuheap::sharded_runs>;
+  using over_ours = typename TypeParam::template over<gpuheap::sharded_spans>;
   gpuheap::heap<over_ours> heap{64_MiB};
   for (unsigned round = 0; round < 2; ++round) {
     blocks_in<over_ours> b(heap.ref(), 700, 400), plain(heap.ref(), 700, 100);

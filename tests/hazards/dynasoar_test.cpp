@@ -211,7 +211,7 @@ struct pool_that_trusts_the_tag : basic_block_pool<Self> {
       unsigned const c = tag.kind();
       pool.moves().begin();
       pool.tag(b).store(0, simt::relaxed);
-      pool.active(c).settle(b, [&] { return pool.has_room(b, c); });
+      pool.active(c).recompute(b, [&] { return pool.has_room(b, c); });
       simt::atomic_ref<simt::uint64_t>{pool.allocated(c)[b / 64]}.fetch_and(~(simt::uint64_t{1} << (b % 64)), simt::relaxed);
       pool.free_blocks().set(b);
       pool.moves().end();

@@ -122,7 +122,7 @@ struct listed_late : parts_of::heap_state<Config, Parts> {
     uint32_t const s = base::at.segment_of(id);
     bool const listed = base::at.segments_with_blocks(c).contains(s);
     bool const freed = base::put_back(id, c);
-    if (!listed && base::at.segment(s).look().count() < (base::at.blocks_of(c) + 1) / 2) base::at.segments_with_blocks(c).drop(s);
+    if (!listed && base::at.segment(s).look().count() < (base::at.blocks_of(c) + 1) / 2) base::at.segments_with_blocks(c).erase(s);
     return freed;
   }
 };

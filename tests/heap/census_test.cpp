@@ -3,7 +3,7 @@
 #include "../support/rng.hpp"
 #include "fixtures.hpp"
 
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 #include <gpuheap/leaks.hpp>
 #include <gpuheap/recorded.hpp>
 #include <gpuheap/simt/explore.hpp>
@@ -17,12 +17,12 @@ using namespace test;
 using heap_t = gpuheap::heap<>;
 using ref_t = heap_t::ref_type;
 
-static_assert(gpuheap::simt::is_same_v<heap_t, gpuheap::heap<gpuheap::sharded_runs, gpuheap::uncounted>>,
+static_assert(gpuheap::simt::is_same_v<heap_t, gpuheap::heap<gpuheap::sharded_spans, gpuheap::uncounted>>,
               "heap<> counts nothing while kernels run");
 static_assert(
     gpuheap::simt::is_same_v<gpuheap::heap<gpuheap::backing_reference>, gpuheap::heap<gpuheap::backing_reference, gpuheap::counted>>,
     "who cannot tell what lives is counted for");
-static_assert(gpuheap::has_census<gpuheap::recorded<gpuheap::sharded_runs, 16>>);
+static_assert(gpuheap::has_census<gpuheap::recorded<gpuheap::sharded_spans, 16>>);
 
 // Kernel: thread i allocates bytes[i].
 struct take_each {
@@ -200,7 +200,7 @@ TEST(Census, OfAHeapThatGrowsAndIsTrimmed) {
 
 // The same traffic in a heap that counts: both ways of knowing agree.
 TEST(Census, AgreesWithCountingEachCall) {
-  gpuheap::heap<gpuheap::sharded_runs, gpuheap::counted> heap{16_MiB};
+  gpuheap::heap<gpuheap::sharded_spans, gpuheap::counted> heap{16_MiB};
   device_array<gpuheap::live_total> census(1);
   auto const expect_agreement = [&] {
     heap.ref().allocator().take_census(census.data(), {});

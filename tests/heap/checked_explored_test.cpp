@@ -11,7 +11,7 @@ using namespace test;
 
 // A quarantine of four blocks, so that every free pushes another thread's block out; filled, so that every byte is looked at.
 using eager =
-    gpuheap::checked<gpuheap::sharded_runs, gpuheap::checked_options{.quarantine_blocks = 4, .quarantine_largest = 256, .fill = true}>;
+    gpuheap::checked<gpuheap::sharded_spans, gpuheap::checked_options{.quarantine_blocks = 4, .quarantine_largest = 256, .fill = true}>;
 using heap_t = gpuheap::heap<eager>;
 
 // Kernel: each thread asks, writes every word, and frees, again and again; it passes every other block to its neighbour to free.

@@ -51,7 +51,7 @@ class Checked : public ::testing::Test {
   std::string texts;
 };
 
-using allocators = ::testing::Types<gpuheap::sharded_runs, gpuheap::scatteralloc>;
+using allocators = ::testing::Types<gpuheap::sharded_spans, gpuheap::scatteralloc>;
 TYPED_TEST_SUITE(Checked, allocators);
 
 // Kernels are functors, so that nvcc compiles them as g++ does.

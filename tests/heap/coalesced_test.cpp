@@ -19,8 +19,8 @@ class Coalesced : public ::testing::Test {};
 using allocators =
     ::testing::Types<gpuheap::basic_coalesce_block_header<gpuheap::backing_reference>,
                      gpuheap::basic_coalesce_block_map<gpuheap::backing_reference>,
-                     gpuheap::basic_coalesce_warp_header<gpuheap::sharded_runs>, gpuheap::basic_coalesce_warp_map<gpuheap::sharded_runs>,
-                     gpuheap::coalesce_dynamic_over<gpuheap::sharded_runs>>;
+                     gpuheap::basic_coalesce_warp_header<gpuheap::sharded_spans>, gpuheap::basic_coalesce_warp_map<gpuheap::sharded_spans>,
+                     gpuheap::coalesce_dynamic_over<gpuheap::sharded_spans>>;
 TYPED_TEST_SUITE(Coalesced, allocators);
 
 // Each thread's block is its own; it keeps the first one and frees the others.

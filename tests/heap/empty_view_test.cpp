@@ -54,8 +54,8 @@ void expect_empty() {
   }
 }
 TEST(EmptyView, AnswersAsOneWithoutMemory) {
-  expect_empty<gpuheap::sharded_runs, gpuheap::uncounted>();
-  expect_empty<gpuheap::sharded_runs, gpuheap::counted>();
+  expect_empty<gpuheap::sharded_spans, gpuheap::uncounted>();
+  expect_empty<gpuheap::sharded_spans, gpuheap::counted>();
   expect_empty<gpuheap::backing_reference, gpuheap::counted>();
 }
 

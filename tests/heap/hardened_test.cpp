@@ -92,7 +92,7 @@ class Hardened : public ::testing::Test {
   using heap_type = gpuheap::heap<gpuheap::hardened<Allocator>>;
   using ref = typename heap_type::ref_type;
 };
-using allocators = ::testing::Types<gpuheap::sharded_runs, gpuheap::scatteralloc>;
+using allocators = ::testing::Types<gpuheap::sharded_spans, gpuheap::scatteralloc>;
 TYPED_TEST_SUITE(Hardened, allocators);
 
 // Kernel: each thread asks for sizes of its own, and frees them in another order.

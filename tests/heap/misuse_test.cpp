@@ -146,7 +146,7 @@ class Misuse : public ::testing::Test {
   std::uint64_t live() { return heap.stats().live_allocations; }
 };
 
-using kinds = ::testing::Types<gpuheap::sharded_runs, gpuheap::hardened<>, gpuheap::checked<>>;
+using kinds = ::testing::Types<gpuheap::sharded_spans, gpuheap::hardened<>, gpuheap::checked<>>;
 TYPED_TEST_SUITE(Misuse, kinds);
 
 constexpr auto done = static_cast<std::uint64_t>(free_status::done);
@@ -345,7 +345,7 @@ TYPED_TEST(Misuse, ReadAfterFree) {
 }
 TYPED_TEST(Misuse, ReadOfANewBlock) {
   // Holds what its last owner left; a checked heap that fills blocks has 0xcd there.
-  using filled = gpuheap::heap<gpuheap::checked<gpuheap::sharded_runs, gpuheap::checked_options{.fill = true}>>;
+  using filled = gpuheap::heap<gpuheap::checked<gpuheap::sharded_spans, gpuheap::checked_options{.fill = true}>>;
   filled heap{8_MiB};
   device_array<step> const steps{{{call::malloc, 0, 64}, {call::read, 0, 40}}};
   device_array<std::uint64_t> answers(2);

@@ -11,7 +11,7 @@ using namespace test;
 using gpuheap::growth;
 using heap_t = gpuheap::heap<>;
 
-static_assert(gpuheap::has_grow<gpuheap::sharded_runs> && gpuheap::has_trim<gpuheap::sharded_runs>);
+static_assert(gpuheap::has_grow<gpuheap::sharded_spans> && gpuheap::has_trim<gpuheap::sharded_spans>);
 
 std::size_t failed_requests_in(std::vector<void*> const& pointers) {
   return static_cast<std::size_t>(std::count(pointers.begin(), pointers.end(), nullptr));

@@ -13,7 +13,7 @@ using heap_t = gpuheap::heap<gpuheap::backing_reference>;
 static_assert(!std::is_copy_constructible_v<heap_t> && !std::is_copy_assignable_v<heap_t>);
 static_assert(std::is_nothrow_move_constructible_v<heap_t> && std::is_nothrow_move_assignable_v<heap_t>);
 static_assert(std::is_trivially_copyable_v<heap_t::ref_type>);
-static_assert(std::is_same_v<gpuheap::heap<>::allocator_type, gpuheap::sharded_runs>, "the default allocator is ours");
+static_assert(std::is_same_v<gpuheap::heap<>::allocator_type, gpuheap::sharded_spans>, "the default allocator is ours");
 
 // A source that counts what it gives, in memory of the machine's device.
 struct counting_source {

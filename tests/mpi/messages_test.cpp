@@ -1,7 +1,7 @@
 // Point-to-point messages between device ranks, the barrier, the clock.
 #include "ranks.hpp"
 
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 
 namespace {
 
@@ -27,7 +27,7 @@ struct ring {
 };
 TEST(MpiMessages, GoRoundARing) { expect_right(ring{}); }
 TEST(MpiMessages, GoRoundARingOnTheDefaultHeap) {
-  EXPECT_NO_THROW(require_right(64, 32, ring{}, gpuheap::heap<gpuheap::sharded_runs>{32_MiB}));
+  EXPECT_NO_THROW(require_right(64, 32, ring{}, gpuheap::heap<gpuheap::sharded_spans>{32_MiB}));
 }
 
 // Messages of one rank to another come in the order of their sends, for the receives that want them.

@@ -144,13 +144,13 @@ struct trade_bits {
     cells.release(bit, i);
     tree.set(bit);
   }
-  // Takes whatever the leaf has, and puts it back. In a hurry: tidies up in between.
-  GPUHEAP_FN void trade_leaf(unsigned leaf, unsigned i, bool in_a_hurry) const {
+  // Takes whatever the leaf has, and puts it back. Of the leaf alone: it clears the stale summary bit in between.
+  GPUHEAP_FN void trade_leaf(unsigned leaf, unsigned i, bool leaf_only) const {
     bitmap_tree::word const all = simt::low_bits(bits_in_play);
     bool emptied = false;
-    bitmap_tree::word const got = in_a_hurry ? tree.take_untidily(leaf, all, emptied) : tree.take_mask(leaf, all);
+    bitmap_tree::word const got = leaf_only ? tree.take_leaf_only(leaf, all, emptied) : tree.take_mask(leaf, all);
     cells.claim_bits(leaf * 64, got, i);
-    if (emptied) tree.tidy(leaf);
+    if (emptied) tree.clear_stale(leaf);
     if (got == 0) return;
     cells.release_bits(leaf * 64, got, i);
     tree.set_mask(leaf, got);
@@ -183,7 +183,7 @@ std::string bits_change_hands(unsigned threads, leaves_in_play in_play, unsigned
 
 // ---- a set that is finished is seen
 
-// Kernel: each thread sets a bit and goes through the tree for it. Some drop a bit of their own first; nobody takes.
+// Kernel: each thread sets a bit and goes through the tree for it. Some erase a bit of their own first; nobody takes.
 template <class Tree>
 struct set_and_look {
   Tree tree;
@@ -194,7 +194,7 @@ struct set_and_look {
     unsigned const leaf = leaves.at(i % leaves.count), bit = leaf * 64 + i / leaves.count % 32;
     if (i % 3 == 0) {
       tree.set(bit + 32);
-      tree.drop(bit + 32);
+      tree.erase(bit + 32);
     }
     tree.set(bit);
     bool const seen = tree.for_each_leaf(i % tree.num_leaves, [&](unsigned visited) { return visited == leaf; });
@@ -209,13 +209,14 @@ std::string finished_sets_are_seen(unsigned threads, leaves_in_play in_play) {
   gpuheap::launch(threads, set_and_look<Tree>{memory.view(), in_play, unseen.data()}, {.block_threads = 64});
   std::string problems = memory.problem();
   require(problems, unseen.first() == 0, "a thread that had set a bit did not find its leaf");
-  for (auto leaf : memory.leaves()) require(problems, (leaf >> 32) == 0, "a dropped bit is still there");
+  for (auto leaf : memory.leaves()) require(problems, (leaf >> 32) == 0, "an erased bit is still there");
   return problems;
 }
 
 // ---- an empty tree is known to be empty
 
-// Kernel: every other thread sets bits, and the others take whole leaves, which tidies them: setters are overtaken on their way up.
+// Kernel: every other thread sets bits, and the others take whole leaves, which clears their summary bits: setters are overtaken on their
+// way up.
 template <class Tree>
 struct set_and_take_away {
   Tree tree;
@@ -234,8 +235,8 @@ struct set_and_take_away {
   }
 };
 
-// Kernel of one thread: takes all that a search finds, and tidies what it finds empty, until it finds nothing. Then asks whether there may
-// be anything.
+// Kernel of one thread: takes all that a search finds, and clears the summary bits of what it finds empty, until it finds nothing. Then
+// asks whether there may be anything.
 template <class Tree>
 struct empty_and_ask {
   Tree tree;
@@ -247,7 +248,7 @@ struct empty_and_ask {
       visited = 0;
       tree.for_each_leaf(0, [&](unsigned i) {
         ++visited;
-        if (tree.take_mask(i, ~bitmap_tree::word{0}) == 0) tree.tidy(i);
+        if (tree.take_mask(i, ~bitmap_tree::word{0}) == 0) tree.clear_stale(i);
         return false;
       });
     }
@@ -265,7 +266,7 @@ std::string an_emptied_tree_has_nothing(unsigned threads, leaves_in_play in_play
   gpuheap::launch(1, empty_and_ask<Tree>{memory.view(), out.data()});
   auto const found = out.read();
   require(problems, found[1] < 100, "a search finds leaves for ever");
-  require(problems, found[0] == 0, "all leaves were found empty and tidied, and there still may be something");
+  require(problems, found[0] == 0, "all leaves were found empty and cleared, and there still may be something");
   return problems;
 }
 

@@ -6,13 +6,13 @@
 namespace structures_test {
 
 // Kernel: one call on a tree; the answer goes to *out.
-enum class tree_call { set_mask, take_mask, take_untidily, take, drop, tidy, maybe_any };
+enum class tree_call { set_mask, take_mask, take_leaf_only, take, erase, clear_stale, maybe_any };
 struct call_tree {
   bitmap_tree tree;
   tree_call what;
   unsigned leaf;
   bitmap_tree::word mask;
-  bitmap_tree::word* out;  // the answer, and what take_untidily() says of the leaf
+  bitmap_tree::word* out;  // the answer, and what take_leaf_only() says of the leaf
 
   GPUHEAP_FN void operator()(unsigned) const {
     out[0] = out[1] = 0;
@@ -24,18 +24,18 @@ struct call_tree {
       case tree_call::take_mask:
         *out = tree.take_mask(leaf, mask);
         break;
-      case tree_call::take_untidily:
-        *out = tree.take_untidily(leaf, mask, emptied);
+      case tree_call::take_leaf_only:
+        *out = tree.take_leaf_only(leaf, mask, emptied);
         out[1] = emptied;
         break;
       case tree_call::take:
         *out = tree.take(leaf * 64 + simt::lowest_bit(mask));
         break;
-      case tree_call::drop:
-        tree.drop(leaf * 64 + simt::lowest_bit(mask));
+      case tree_call::erase:
+        tree.erase(leaf * 64 + simt::lowest_bit(mask));
         break;
-      case tree_call::tidy:
-        tree.tidy(leaf);
+      case tree_call::clear_stale:
+        tree.clear_stale(leaf);
         break;
       case tree_call::maybe_any:
         *out = tree.maybe_any();
@@ -111,7 +111,7 @@ TEST_F(BitmapTree, GivesBackWhatWasPutIn) {
 }
 
 TEST_F(BitmapTree, TakesOfAMaskTheBitsThatAreThere) {
-  for (tree_call const take : {tree_call::take_mask, tree_call::take_untidily}) {
+  for (tree_call const take : {tree_call::take_mask, tree_call::take_leaf_only}) {
     call(tree_call::set_mask, 5, 0b110110);
     EXPECT_EQ(call(take, 5, 0b011110), 0b010110u);
     EXPECT_FALSE(emptied());
@@ -134,43 +134,43 @@ TEST_F(BitmapTree, KnowsWhetherThereIsAny) {
   }
 }
 
-TEST_F(BitmapTree, ATakeInAHurryLeavesTheSummaryToTidy) {
+TEST_F(BitmapTree, ATakeOfTheLeafAloneLeavesAStaleSummaryBit) {
   for (unsigned i : {3u, 66u}) {
     call(tree_call::set_mask, i, 0b11);
-    EXPECT_EQ(call(tree_call::take_untidily, i, 0b11), 0b11u);
+    EXPECT_EQ(call(tree_call::take_leaf_only, i, 0b11), 0b11u);
     EXPECT_TRUE(emptied());
     EXPECT_TRUE(marked(i));
     EXPECT_EQ(call(tree_call::maybe_any), 1u);
-    call(tree_call::tidy, i);
+    call(tree_call::clear_stale, i);
     EXPECT_FALSE(marked(i));
     EXPECT_EQ(call(tree_call::maybe_any), 0u);
   }
 }
 
-TEST_F(BitmapTree, ADroppedBitIsGoneAndOthersStay) {
+TEST_F(BitmapTree, AnErasedBitIsGoneAndOthersStay) {
   call(tree_call::set_mask, 65, 0b110);
-  call(tree_call::drop, 65, 0b010);
+  call(tree_call::erase, 65, 0b010);
   EXPECT_EQ(leaf(65), 0b100u);
-  call(tree_call::drop, 65, 0b010);
-  EXPECT_EQ(leaf(65), 0b100u) << "dropped before";
-  call(tree_call::drop, 65, 0b100);
+  call(tree_call::erase, 65, 0b010);
+  EXPECT_EQ(leaf(65), 0b100u) << "erased before";
+  call(tree_call::erase, 65, 0b100);
   EXPECT_EQ(leaf(65), 0u);
-  call(tree_call::tidy, 65);
+  call(tree_call::clear_stale, 65);
   EXPECT_EQ(call(tree_call::maybe_any), 0u);
 }
 
-TEST_F(BitmapTree, DropsASummaryBitOverAnEmptyLeafOnly) {
+TEST_F(BitmapTree, ClearsASummaryBitOverAnEmptyLeafOnly) {
   std::vector<bitmap_tree::word> leaves(num_leaves);
   leaves[68] = 1;
   std::vector<bool> summary(num_leaves);
   summary[7] = summary[66] = summary[68] = true;
   memory.write(leaves, summary);
-  call(tree_call::tidy, 7);
+  call(tree_call::clear_stale, 7);
   EXPECT_FALSE(marked(7));
   EXPECT_TRUE(marked(68));
-  call(tree_call::tidy, 68);
+  call(tree_call::clear_stale, 68);
   EXPECT_TRUE(marked(68)) << "the leaf is not empty";
-  call(tree_call::tidy, 66);
+  call(tree_call::clear_stale, 66);
   EXPECT_FALSE(marked(66));
   EXPECT_TRUE(marked(68)) << "another leaf of the middle word is not empty";
   call(tree_call::take, 68, 1);

@@ -131,7 +131,7 @@ struct take_give_and_settle {
     }
   }
   GPUHEAP_FN void settle(unsigned w) const {
-    tree.settle(w * distance, [&] { return free_slots{words + w}.ref().load(simt::acquire) != 0; });
+    tree.recompute(w * distance, [&] { return free_slots{words + w}.ref().load(simt::acquire) != 0; });
   }
 };
 template <class Tree>

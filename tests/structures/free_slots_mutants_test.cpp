@@ -64,7 +64,7 @@ TEST(FreeSlotsMutants, ACloseByAnExchangeIsFoundWithin50Seeds) {
 // Bits that are set or cleared once, as it was before.
 struct tree_that_settles_once : bitmap_tree {
   template <class Look>
-  void settle(unsigned bit, Look is_there) const {
+  void recompute(unsigned bit, Look is_there) const {
     if (is_there()) {
       set(bit);
     } else {
@@ -80,7 +80,7 @@ TEST(BitmapTreeSettleMutants, ABitSettledOnceIsFoundWithin200Seeds) {
 // Bits whose last look may come before the change.
 struct tree_that_looks_early : bitmap_tree {
   template <class Look>
-  void settle(unsigned bit, Look is_there) const {
+  void recompute(unsigned bit, Look is_there) const {
     word const mask = word{1} << (bit % 64);
     for (bool there = is_there();;) {
       if (there) {

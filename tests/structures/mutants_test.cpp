@@ -33,23 +33,23 @@ struct tree_that_sets : bitmap_tree {
 };
 // And one of tidying.
 template <class Mutant>
-struct tree_that_tidies : bitmap_tree {
-  void tidy(unsigned i) const { static_cast<Mutant const*>(this)->tidies(i); }
+struct tree_that_clears : bitmap_tree {
+  void clear_stale(unsigned i) const { static_cast<Mutant const*>(this)->clears(i); }
   word take_mask(unsigned i, word mask) const {
     word const before = leaf(i).fetch_and(~mask, simt::acq_rel);
-    if ((before & ~mask) == 0) tidy(i);
+    if ((before & ~mask) == 0) clear_stale(i);
     return before & mask;
   }
   bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 };
 
-// A tidy without the second look: it drops the summary bit that a set has just put there.
-struct tree_without_second_look : tree_that_tidies<tree_without_second_look> {
-  void tidies(unsigned i) const { mid(i / 64).fetch_and(~(word{1} << (i % 64)), simt::acq_rel); }
+// A clear_stale without the second look: it clears the summary bit that a set has just set.
+struct tree_without_second_look : tree_that_clears<tree_without_second_look> {
+  void clears(unsigned i) const { mid(i / 64).fetch_and(~(word{1} << (i % 64)), simt::acq_rel); }
 };
 // The same of the top word only.
-struct tree_without_second_look_above : tree_that_tidies<tree_without_second_look_above> {
-  void tidies(unsigned i) const {
+struct tree_without_second_look_above : tree_that_clears<tree_without_second_look_above> {
+  void clears(unsigned i) const {
     word const bit = word{1} << (i % 64);
     word const before = mid(i / 64).fetch_and(~bit, simt::acq_rel);
     if (leaf(i).load(simt::acquire) != 0) {
@@ -60,9 +60,10 @@ struct tree_without_second_look_above : tree_that_tidies<tree_without_second_loo
     }
   }
 };
-// A tidy that puts the middle bit back and not the top bit, which another tidy has dropped because the middle word was empty meanwhile.
-struct tree_that_restores_half : tree_that_tidies<tree_that_restores_half> {
-  void tidies(unsigned i) const {
+// A clear_stale that restores the middle bit and not the top bit, which another one has cleared because the middle word was empty
+// meanwhile.
+struct tree_that_restores_half : tree_that_clears<tree_that_restores_half> {
+  void clears(unsigned i) const {
     word const bit = word{1} << (i % 64), top_bit = word{1} << (i / 64 % 64);
     word const before = mid(i / 64).fetch_and(~bit, simt::acq_rel);
     if (leaf(i).load(simt::acquire) != 0) {
@@ -73,7 +74,7 @@ struct tree_that_restores_half : tree_that_tidies<tree_that_restores_half> {
     }
   }
 };
-// A set that marks the summary before there is a bit to find: a tidy in between drops the mark for good.
+// A set that marks the summary before there is a bit to find: a clear_stale in between clears the mark for good.
 struct tree_summary_first : tree_that_sets<tree_summary_first> {
   void sets(unsigned i, word mask) const {
     mark_mid(i);
@@ -119,7 +120,7 @@ struct tree_with_relaxed_set : tree_that_sets<tree_with_relaxed_set> {
     mark_mid(i);
   }
 };
-// A summary that is marked without any order: a tidy that reads from the mark may still find the leaf empty.
+// A summary that is marked without any order: a clear_stale that reads from the mark may still find the leaf empty.
 struct tree_with_relaxed_mark : tree_that_sets<tree_with_relaxed_mark> {
   void sets(unsigned i, word mask) const {
     leaf(i).fetch_or(mask, simt::acq_rel);
@@ -177,7 +178,7 @@ struct tree_of_wrong_levels : bitmap_tree {
       found = i * 64 + (bits == 0 ? 0 : simt::lowest_bit(bits));
       return true;
     });
-    if (found != none) drop(found);
+    if (found != none) erase(found);
     return found;
   }
 };
@@ -225,16 +226,16 @@ struct two_looks_in_a_hurry : two_looks {
   [[nodiscard]] static bool certain(relocation_count moves, relocation_count::word seen) { return moves.read_end() == seen; }
 };
 
-TEST(TransitCountMutants, OneLookIsFoundWithin300Seeds) {
+TEST(RelocationCountMutants, OneLookIsFoundWithin300Seeds) {
   expect_found(300, [] { return certain_searches_find_the_token<one_look>(6, 2, 16); });
 }
-TEST(TransitCountMutants, ASecondLookWithoutAFenceIsFoundWithin3000Seeds) {
+TEST(RelocationCountMutants, ASecondLookWithoutAFenceIsFoundWithin3000Seeds) {
   expect_found(3000, [] { return certain_searches_find_the_token<look_without_fence>(6, 2, 16); });
 }
-TEST(TransitCountMutants, AFirstLookThatDoesNotAcquireIsFoundWithin3000Seeds) {
+TEST(RelocationCountMutants, AFirstLookThatDoesNotAcquireIsFoundWithin3000Seeds) {
   expect_found(3000, [] { return certain_searches_find_the_token<relaxed_first_look>(6, 2, 16); });
 }
-TEST(TransitCountMutants, LooksThatAreNotQuietAreFoundWithin100Seeds) {
+TEST(RelocationCountMutants, LooksThatAreNotQuietAreFoundWithin100Seeds) {
   expect_found(100, [] { return certain_searches_find_the_token<two_looks_in_a_hurry>(6, 2, 16); });
 }
 
@@ -242,27 +243,27 @@ TEST(TransitCountMutants, LooksThatAreNotQuietAreFoundWithin100Seeds) {
 
 // Claims outside a relocation: what they take and put back, or leave over of a segment that they break up, is out of sight, and others are
 // refused.
-TEST(SegmentMapMutants, ClaimsOfSegmentsOutsideATransitAreFoundWithin200Seeds) {
+TEST(SegmentMapMutants, ClaimsOfSegmentsOutsideARelocationAreFoundWithin200Seeds) {
   expect_found(200, [] { return refusals_are_right(12, 8, false, untold::claims); });
 }
-TEST(SegmentMapMutants, ClaimsOfPagesOutsideATransitAreFoundWithin200Seeds) {
+TEST(SegmentMapMutants, ClaimsOfPagesOutsideARelocationAreFoundWithin200Seeds) {
   expect_found(200, [] { return refusals_are_right(12, 8, true, untold::claims); });
 }
 // A segment that becomes whole outside a relocation: searches may have looked for whole ones before and look for pages afterwards.
-TEST(SegmentMapMutants, RejoiningOutsideATransitIsFoundWithin2000Seeds) {
+TEST(SegmentMapMutants, RejoiningOutsideARelocationIsFoundWithin2000Seeds) {
   expect_found(2000, [] { return refusals_are_right(2, 12, true, untold::rejoins, 4); });
 }
 
 // ---- slot_map
 
-// A give that learns nothing of the frees before it: whoever ends the run races with those who freed its slots.
+// A give that learns nothing of the frees before it: whoever ends the span races with those who freed its slots.
 struct map_with_relaxed_give : slot_map {
   change give(unsigned w, word mask) const {
     word const before = at(w).fetch_or(mask, simt::relaxed);
     return {before, completes(before, mask) && count_full(w)};
   }
 };
-// A count of full words that does not carry the frees: whoever ends the run races with those who freed its slots.
+// A count of full words that does not carry the frees: whoever ends the span races with those who freed its slots.
 struct map_with_relaxed_count : slot_map {
   change give(unsigned w, word mask) const {
     word const before = at(w).fetch_or(mask, simt::acq_rel);
@@ -294,9 +295,9 @@ struct map_that_marks_late : slot_map {
     return seen;
   }
 };
-// A run of a few words that is shortened as if nobody freed its slots meanwhile.
+// A span of a few words that is shortened as if nobody freed its slots meanwhile.
 struct map_that_overwrites_frees : slot_map {
-  unsigned shorten(unsigned from, unsigned to, unsigned drawn) const {
+  unsigned split(unsigned from, unsigned to, unsigned drawn) const {
     unsigned crossed = count_full(0, words_for(from) - words_for(to));
     for (unsigned w = words_for(to); w < words_for(from); ++w) at(w).store(0, simt::relaxed);
     for (unsigned w = drawn / slots_per_word; w < words_for(to); ++w) {
@@ -308,34 +309,34 @@ struct map_that_overwrites_frees : slot_map {
     return crossed;
   }
 };
-// A shortening that does not say which groups it completed: the run never ends.
+// A shortening that does not say which groups it completed: the span never ends.
 struct map_that_shortens_in_silence : slot_map {
-  unsigned shorten(unsigned from, unsigned to, unsigned drawn) const {
-    (void)slot_map::shorten(from, to, drawn);
+  unsigned split(unsigned from, unsigned to, unsigned drawn) const {
+    (void)slot_map::split(from, to, drawn);
     return 0;
   }
 };
 
 TEST(SlotMapMutants, RelaxedGiveIsFoundWithin50Seeds) {
-  expect_found(50, [] { return the_last_free_ends_the_run<map_with_relaxed_give>(5, 250, 3); });
+  expect_found(50, [] { return the_last_free_ends_the_span<map_with_relaxed_give>(5, 250, 3); });
 }
 TEST(SlotMapMutants, RelaxedCountIsFoundWithin50Seeds) {
-  expect_found(50, [] { return the_last_free_ends_the_run<map_with_relaxed_count>(5, 250, 3); });
+  expect_found(50, [] { return the_last_free_ends_the_span<map_with_relaxed_count>(5, 250, 3); });
 }
 TEST(SlotMapMutants, ForgottenTakesAreFoundWithin100Seeds) {
-  expect_found(100, [] { return the_last_free_ends_the_run<map_that_forgets_takes>(5, 250, 3); });
+  expect_found(100, [] { return the_last_free_ends_the_span<map_that_forgets_takes>(5, 250, 3); });
 }
 TEST(SlotMapMutants, ALookApartFromTheChangeIsFoundWithin100Seeds) {
   expect_found(100, [] { return slots_change_hands<map_that_looks_apart>(explored_threads, 100, 8); });
 }
 TEST(SlotMapMutants, AMarkAfterTheLookIsFoundWithin1500Seeds) {
-  expect_found(1500, [] { return a_run_with_a_free_slot_is_listed<map_that_marks_late>(3, 100); });
+  expect_found(1500, [] { return a_span_with_a_free_slot_is_listed<map_that_marks_late>(3, 100); });
 }
-TEST(SlotMapMutants, AShorteningThatOverwritesFreesIsFoundWithin1000Seeds) {
-  expect_found(1000, [] { return a_shortened_run_ends<map_that_overwrites_frees>(5, 100, 5, 2, 150); });
+TEST(SlotMapMutants, ASplitThatOverwritesFreesIsFoundWithin1000Seeds) {
+  expect_found(1000, [] { return a_split_span_ends<map_that_overwrites_frees>(5, 100, 5, 2, 150); });
 }
-TEST(SlotMapMutants, AShorteningInSilenceIsFoundWithin200Seeds) {
-  expect_found(200, [] { return a_shortened_run_ends<map_that_shortens_in_silence>(5, 100, 5, 2, 150); });
+TEST(SlotMapMutants, ASplitInSilenceIsFoundWithin200Seeds) {
+  expect_found(200, [] { return a_split_span_ends<map_that_shortens_in_silence>(5, 100, 5, 2, 150); });
 }
 
 // ---- ring_queue; the queues are in ring_queue_checks.hpp

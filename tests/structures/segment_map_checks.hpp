@@ -27,16 +27,16 @@ struct page_range {
 }
 // Whole segments, as an extent: the first one, or none.
 [[nodiscard]] GPUHEAP_FN inline unsigned claim_span(segment_map const& map, unsigned n, unsigned alignment, unsigned phase,
-                                                    relocation_count moves) {
-  unsigned const first = map.claim_extent(n << map.lg_pages, alignment << map.lg_pages, phase << map.lg_pages, moves);
+                                                    relocation_count relocations) {
+  unsigned const first = map.claim_extent(n << map.lg_pages, alignment << map.lg_pages, phase << map.lg_pages, relocations);
   return first == segment_map::none ? first : first >> map.lg_pages;
 }
-GPUHEAP_FN inline void release_claim(segment_map const& map, segment_map::claim held, relocation_count moves) {
+GPUHEAP_FN inline void release_claim(segment_map const& map, segment_map::claim held, relocation_count relocations) {
   if (held.first == segment_map::none) return;
   if (held.of_segments) {
-    map.release_extent(held.first << map.lg_pages, held.length << map.lg_pages, moves);
+    map.release_extent(held.first << map.lg_pages, held.length << map.lg_pages, relocations);
   } else {
-    map.release_pages(held.first, held.length, moves);
+    map.release_pages(held.first, held.length, relocations);
   }
 }
 
@@ -53,15 +53,15 @@ class map_memory {
         broken_(bitmap_tree::leaves_for(num_segments_)),
         pages_(num_segments_),
         counts_(2),
-        moves_(1) {
+        relocations_(1) {
     write(free);
   }
 
   [[nodiscard]] segment_map view() const {
     return {whole_.view(), broken_.view(), pages_.data(), num_segments_, lg_pages_, counts_.data(), counts_.data() + 1};
   }
-  [[nodiscard]] relocation_count moves() const { return {moves_.data()}; }
-  [[nodiscard]] relocation_count::word moves_so_far() const { return moves_.first(); }
+  [[nodiscard]] relocation_count relocations() const { return {relocations_.data()}; }
+  [[nodiscard]] relocation_count::word moves_so_far() const { return relocations_.first(); }
 
   void write(std::vector<bool> const& free) {
     std::vector<bitmap_tree::word> whole(bitmap_tree::leaves_for(num_segments_)), broken(whole.size()), pages(num_segments_);
@@ -115,7 +115,7 @@ class map_memory {
       require(problems, pages[s] != all_pages(), name + " has all its pages and did not become whole");
       require(problems, (pages[s] & ~all_pages()) == 0, name + " has pages that do not exist");
     }
-    require(problems, relocation_count::quiet(moves_.first()), "a move is still under way");
+    require(problems, relocation_count::quiet(relocations_.first()), "a move is still under way");
     return problems;
   }
 
@@ -131,13 +131,13 @@ class map_memory {
   tree_memory<> whole_, broken_;
   test::device_array<bitmap_tree::word> pages_;
   test::device_array<unsigned> counts_;  // free now; least ever
-  test::device_array<relocation_count::word> moves_;
+  test::device_array<relocation_count::word> relocations_;
 };
 
 // ---- nobody is refused while something is free
 
-// Where a claimer tells of its moves. A mistaken one tells nobody.
-struct told_moves {
+// Where a claimer tells of its relocations. A mistaken one tells nobody.
+struct told_relocations {
   relocation_count claims, rejoins;
 };
 
@@ -146,8 +146,8 @@ struct told_moves {
 // whole all the time.
 struct claim_beside_grabbers {
   segment_map map;
-  relocation_count moves;
-  told_moves told;
+  relocation_count relocations;
+  told_relocations told;
   owned_cells cells;  // by page
   unsigned rounds;
   bool of_pages;
@@ -168,11 +168,11 @@ struct claim_beside_grabbers {
   }
   GPUHEAP_FN void hold_another(segment_map::claim& held, test::rng& random, unsigned i) const {
     release(held, i);
-    relocation_count::word const seen = moves.read_begin();
+    relocation_count::word const seen = relocations.read_begin();
     held = of_pages ? claim_a_page(1, random.below(2) == 0) : claim_a_segment();
     if (held.first != segment_map::none) {
       claimed(held, i);
-    } else if (moves.read_end() == seen && relocation_count::quiet(seen)) {
+    } else if (relocations.read_end() == seen && relocation_count::quiet(seen)) {
       count(refused);
     }
   }
@@ -186,7 +186,7 @@ struct claim_beside_grabbers {
     } else {
       lazy_relocation relocation{told.claims};
       got = map.claim_segments(4u << map.lg_pages, 64, 0, relocation);
-      if (got.first != segment_map::none) map.settle(got);
+      if (got.first != segment_map::none) map.finish_claim(got);
       relocation.end();
     }
     if (got.first != segment_map::none) {
@@ -195,7 +195,7 @@ struct claim_beside_grabbers {
     }
     told.claims.end();
   }
-  [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_segment() const { return claim_of(claim_span(map, 1, 1, 0, moves), 1); }
+  [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_segment() const { return claim_of(claim_span(map, 1, 1, 0, relocations), 1); }
   // Up to n pages, of whole segments or of broken ones: each looked for once, so that what changes between the two can be missed.
   [[nodiscard]] GPUHEAP_FN segment_map::claim claim_a_page(unsigned n, bool whole_first) const {
     lazy_relocation relocation{told.claims};
@@ -203,7 +203,7 @@ struct claim_beside_grabbers {
     if (whole_first) got = map.break_segment(n, 0, relocation);
     if (got.first == segment_map::none) got = map.claim_pages(n, 1, ~0u, 0, relocation);
     if (got.first == segment_map::none && !whole_first) got = map.break_segment(n, 0, relocation);
-    if (got.first != segment_map::none) map.settle(got);
+    if (got.first != segment_map::none) map.finish_claim(got);
     relocation.end();
     return got;
   }
@@ -233,8 +233,10 @@ inline std::string refusals_are_right(unsigned threads, unsigned rounds, bool of
   test::device_array<unsigned> refused(1);
   test::device_array<relocation_count::word> nowhere(1);
   relocation_count const elsewhere{nowhere.data()};
-  told_moves const told{what == untold::claims ? elsewhere : map.moves(), what == untold::rejoins ? elsewhere : map.moves()};
-  gpuheap::launch(threads, claim_beside_grabbers{map.view(), map.moves(), told, cells.view(), rounds, of_pages, num_free, refused.data()},
+  told_relocations const told{what == untold::claims ? elsewhere : map.relocations(),
+                              what == untold::rejoins ? elsewhere : map.relocations()};
+  gpuheap::launch(threads,
+                  claim_beside_grabbers{map.view(), map.relocations(), told, cells.view(), rounds, of_pages, num_free, refused.data()},
                   {.block_threads = 64});
   std::string problems = map.problem() + cells.problem();
   require(problems, refused.first() == 0, "a thread was certain that nothing is free, and something was all the time");

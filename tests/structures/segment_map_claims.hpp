@@ -7,14 +7,14 @@
 
 namespace structures_test {
 
-// Kernel: one claim, by one thread. settle: whether it is settled.
+// Kernel: one claim, by one thread. finish_claim: whether it is finished.
 enum class claim_kind { segments, pages, broken };
 struct claim_order {
   claim_kind what;
   unsigned n;  // pages
   unsigned least = 1, looks = ~0u;
   unsigned spread = 0;
-  bool settle = true;
+  bool finish_claim = true;
 };
 struct claim_answer {
   segment_map::claim got;
@@ -22,104 +22,104 @@ struct claim_answer {
 };
 struct claim_one {
   segment_map map;
-  relocation_count moves;
+  relocation_count relocations;
   claim_order order;
   claim_answer* out;
 
   GPUHEAP_FN void operator()(unsigned) const {
-    lazy_relocation relocation{moves};
+    lazy_relocation relocation{relocations};
     segment_map::claim got{};
     if (order.what == claim_kind::segments) got = map.claim_segments(order.n, 64, order.spread, relocation);
     if (order.what == claim_kind::pages) got = map.claim_pages(order.n, order.least, order.looks, order.spread, relocation);
     if (order.what == claim_kind::broken) got = map.break_segment(order.n, order.spread, relocation);
-    if (got.first != segment_map::none && order.settle) map.settle(got);
+    if (got.first != segment_map::none && order.finish_claim) map.finish_claim(got);
     *out = {got, relocation.open};
     relocation.end();
   }
 };
 struct claim_one_span {
   segment_map map;
-  relocation_count moves;
+  relocation_count relocations;
   unsigned n, alignment, phase;
   unsigned* out;
 
-  GPUHEAP_FN void operator()(unsigned) const { *out = structures_test::claim_span(map, n, alignment, phase, moves); }
+  GPUHEAP_FN void operator()(unsigned) const { *out = structures_test::claim_span(map, n, alignment, phase, relocations); }
 };
 struct claim_one_extent {
   segment_map map;
-  relocation_count moves;
+  relocation_count relocations;
   unsigned n, alignment, phase;
   unsigned* out;
 
-  GPUHEAP_FN void operator()(unsigned) const { *out = map.claim_extent(n, alignment, phase, moves); }
+  GPUHEAP_FN void operator()(unsigned) const { *out = map.claim_extent(n, alignment, phase, relocations); }
 };
 struct claim_one_at {
   segment_map map;
-  relocation_count moves;
+  relocation_count relocations;
   unsigned first, n;
   unsigned* out;
 
-  GPUHEAP_FN void operator()(unsigned) const { *out = map.claim_at(first, n, moves) ? 1 : 0; }
+  GPUHEAP_FN void operator()(unsigned) const { *out = map.claim_at(first, n, relocations) ? 1 : 0; }
 };
 struct release_one_extent {
   segment_map map;
-  relocation_count moves;
+  relocation_count relocations;
   unsigned first, n;
 
-  GPUHEAP_FN void operator()(unsigned) const { map.release_extent(first, n, moves); }
+  GPUHEAP_FN void operator()(unsigned) const { map.release_extent(first, n, relocations); }
 };
 struct release_one {
   segment_map map;
-  relocation_count moves;
+  relocation_count relocations;
   segment_map::claim held;
 
-  GPUHEAP_FN void operator()(unsigned) const { release_claim(map, held, moves); }
+  GPUHEAP_FN void operator()(unsigned) const { release_claim(map, held, relocations); }
 };
-// Kernel: the word of moves as a lazy relocation begins, begins again, ends and ends again.
+// Kernel: the word of relocations as a lazy relocation begins, begins again, ends and ends again.
 struct one_lazy_relocation {
-  relocation_count moves;
+  relocation_count relocations;
   relocation_count::word* seen;
 
   GPUHEAP_FN void operator()(unsigned) const {
-    lazy_relocation relocation{moves};
+    lazy_relocation relocation{relocations};
     relocation.end();
-    seen[0] = moves.read_begin();
+    seen[0] = relocations.read_begin();
     relocation.begin();
     relocation.begin();
-    seen[1] = moves.read_begin();
+    seen[1] = relocations.read_begin();
     relocation.end();
     relocation.end();
-    seen[2] = moves.read_begin();
+    seen[2] = relocations.read_begin();
     relocation.begin();
-    seen[3] = moves.read_begin();
+    seen[3] = relocations.read_begin();
     relocation.end();
   }
 };
 
 inline claim_answer claim(map_memory& map, claim_order order) {
   test::device_array<claim_answer> out(1);
-  gpuheap::launch(1, claim_one{map.view(), map.moves(), order, out.data()});
+  gpuheap::launch(1, claim_one{map.view(), map.relocations(), order, out.data()});
   return out.first();
 }
 inline unsigned claim_span(map_memory& map, unsigned n, unsigned alignment = 1, unsigned phase = 0) {
   test::device_array<unsigned> out(1);
-  gpuheap::launch(1, claim_one_span{map.view(), map.moves(), n, alignment, phase, out.data()});
+  gpuheap::launch(1, claim_one_span{map.view(), map.relocations(), n, alignment, phase, out.data()});
   return out.first();
 }
 inline unsigned claim_extent(map_memory& map, unsigned n, unsigned alignment = 1, unsigned phase = 0) {
   test::device_array<unsigned> out(1);
-  gpuheap::launch(1, claim_one_extent{map.view(), map.moves(), n, alignment, phase, out.data()});
+  gpuheap::launch(1, claim_one_extent{map.view(), map.relocations(), n, alignment, phase, out.data()});
   return out.first();
 }
 inline bool claim_at(map_memory& map, unsigned first, unsigned n) {
   test::device_array<unsigned> out(1);
-  gpuheap::launch(1, claim_one_at{map.view(), map.moves(), first, n, out.data()});
+  gpuheap::launch(1, claim_one_at{map.view(), map.relocations(), first, n, out.data()});
   return out.first() != 0;
 }
 inline void release_extent(map_memory& map, unsigned first, unsigned n) {
-  gpuheap::launch(1, release_one_extent{map.view(), map.moves(), first, n});
+  gpuheap::launch(1, release_one_extent{map.view(), map.relocations(), first, n});
 }
-inline void release(map_memory& map, segment_map::claim held) { gpuheap::launch(1, release_one{map.view(), map.moves(), held}); }
+inline void release(map_memory& map, segment_map::claim held) { gpuheap::launch(1, release_one{map.view(), map.relocations(), held}); }
 inline void release_pages(map_memory& map, unsigned first, unsigned n) { release(map, {first, n, false, false}); }
 inline void release_segments(map_memory& map, unsigned first, unsigned n) { release(map, {first, n, true, false}); }
 

@@ -4,28 +4,28 @@
 
 namespace structures_test {
 
-// Any claim, as an allocator makes it: with its relocation, and settled.
+// Any claim, as an allocator makes it: with its relocation, and finished.
 struct any_claim {
   segment_map map;
-  relocation_count moves;
+  relocation_count relocations;
 
   [[nodiscard]] GPUHEAP_FN segment_map::claim segments(unsigned pages, unsigned spread) const {
-    lazy_relocation relocation{moves};
-    return settled(map.claim_segments(pages, 64, spread, relocation), relocation);
+    lazy_relocation relocation{relocations};
+    return finished(map.claim_segments(pages, 64, spread, relocation), relocation);
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim pages(unsigned n, unsigned least, unsigned looks, unsigned spread) const {
-    lazy_relocation relocation{moves};
-    return settled(map.claim_pages(n, least, looks, spread, relocation), relocation);
+    lazy_relocation relocation{relocations};
+    return finished(map.claim_pages(n, least, looks, spread, relocation), relocation);
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim broken(unsigned n, unsigned spread) const {
-    lazy_relocation relocation{moves};
-    return settled(map.break_segment(n, spread, relocation), relocation);
+    lazy_relocation relocation{relocations};
+    return finished(map.break_segment(n, spread, relocation), relocation);
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim span(unsigned n, unsigned alignment, unsigned phase) const {
-    return claim_of(claim_span(map, n, alignment, phase, moves), n);
+    return claim_of(claim_span(map, n, alignment, phase, relocations), n);
   }
-  [[nodiscard]] GPUHEAP_FN segment_map::claim settled(segment_map::claim got, lazy_relocation& relocation) const {
-    if (got.first != segment_map::none) map.settle(got);
+  [[nodiscard]] GPUHEAP_FN segment_map::claim finished(segment_map::claim got, lazy_relocation& relocation) const {
+    if (got.first != segment_map::none) map.finish_claim(got);
     relocation.end();
     return got;
   }
@@ -91,10 +91,10 @@ struct claim_and_release {
     for (unsigned k = 0; k < all.length; ++k) cells.release(all.first + k, i);
     if (held.first != segment_map::none && !held.of_segments && held.length > 1) {
       unsigned const n = 1 + random.below(held.length - 1);
-      claims.map.release_pages(held.first + n, held.length - n, claims.moves);
+      claims.map.release_pages(held.first + n, held.length - n, claims.relocations);
       held.length = n;
     }
-    release_claim(claims.map, held, claims.moves);
+    release_claim(claims.map, held, claims.relocations);
   }
 };
 
@@ -114,7 +114,7 @@ struct claim_extents {
     extent held[2]{};
     for (unsigned round = 0; round < rounds; ++round) {
       unsigned const n = 1 + random.below(random.below(4) == 0 ? 400 : 40), alignment = 1u << random.below(4);
-      unsigned const first = claims.map.claim_extent(n, alignment, 0, claims.moves);
+      unsigned const first = claims.map.claim_extent(n, alignment, 0, claims.relocations);
       if (first == segment_map::none) continue;
       if (first % alignment != 0 || first + n > claims.map.num_segments << claims.map.lg_pages) count(misplaced);
       for (unsigned k = 0; k < n; ++k) cells.claim(first + k, i);
@@ -127,7 +127,7 @@ struct claim_extents {
   }
   GPUHEAP_FN void release(extent held, unsigned i) const {
     for (unsigned k = 0; k < held.n; ++k) cells.release(held.first + k, i);
-    if (held.n != 0) claims.map.release_extent(held.first, held.n, claims.moves);
+    if (held.n != 0) claims.map.release_extent(held.first, held.n, claims.relocations);
   }
 };
 
@@ -142,11 +142,11 @@ struct claim_until_refused {
     simt::back_off pause;
     // Ends: a pass claims something, or saw another thread's move, or is certain. A search that finds nothing is no move.
     for (;;) {
-      relocation_count::word const seen = claims.moves.read_begin();
+      relocation_count::word const seen = claims.relocations.read_begin();
       page_range const got = pages_of(claims.map, claim(random));
       for (unsigned k = 0; k < got.length; ++k) cells.claim(got.first + k, i);
       if (!got.empty()) continue;
-      if (claims.moves.read_end() == seen && relocation_count::quiet(seen)) {
+      if (claims.relocations.read_end() == seen && relocation_count::quiet(seen)) {
         if (claims.map.free_hint() != 0) count(miscounted);
         return;
       }
@@ -172,7 +172,7 @@ std::string pages_change_hands(unsigned threads, unsigned num_segments, unsigned
   unsigned const num_pages = num_segments << lg_pages;
   cell_memory cells(num_pages);
   test::device_array<unsigned> misplaced(1), served(1);
-  gpuheap::launch(threads, claim_and_release{{map.view(), map.moves()}, cells.view(), rounds, misplaced.data(), served.data()},
+  gpuheap::launch(threads, claim_and_release{{map.view(), map.relocations()}, cells.view(), rounds, misplaced.data(), served.data()},
                   {.block_threads = 64});
   std::string problems = map.problem() + cells.problem();
   require(problems, misplaced.first() == 0, "a claim was not aligned, larger or smaller than asked, or beyond the map or its segment");
@@ -188,7 +188,7 @@ std::string extents_change_hands(unsigned threads, unsigned num_segments, unsign
   unsigned const num_pages = num_segments << lg_pages;
   cell_memory cells(num_pages);
   test::device_array<unsigned> misplaced(1), served(1);
-  gpuheap::launch(threads, claim_extents{{map.view(), map.moves()}, cells.view(), rounds, misplaced.data(), served.data()},
+  gpuheap::launch(threads, claim_extents{{map.view(), map.relocations()}, cells.view(), rounds, misplaced.data(), served.data()},
                   {.block_threads = 64});
   std::string problems = map.problem() + cells.problem();
   require(problems, misplaced.first() == 0, "an extent was not aligned, or beyond the map");
@@ -203,7 +203,7 @@ std::string nothing_is_left(unsigned threads, unsigned num_segments, unsigned lg
   unsigned const num_pages = num_segments << lg_pages;
   cell_memory cells(num_pages);
   test::device_array<unsigned> miscounted(1);
-  gpuheap::launch(threads, claim_until_refused{{map.view(), map.moves()}, cells.view(), miscounted.data()}, {.block_threads = 64});
+  gpuheap::launch(threads, claim_until_refused{{map.view(), map.relocations()}, cells.view(), miscounted.data()}, {.block_threads = 64});
   std::string problems = map.problem() + cells.problem();
   require(problems, miscounted.first() == 0, "a thread was certain that nothing is left, and the count was not 0");
   auto const owners = cells.owners();

@@ -136,17 +136,17 @@ TEST(ClaimSegments, AnySpreadFindsWhatThereIs) {
   }
 }
 
-TEST(ClaimSegments, TellsThatItEmptiedALeafAndSettleTidiesIt) {
-  for (bool settle : {false, true}) {
+TEST(ClaimSegments, TellsThatItEmptiedALeafAndFinishClaimClearsTheSummary) {
+  for (bool finish_claim : {false, true}) {
     map_memory map(66, 1);
-    auto const most = claim(map, {claim_kind::segments, 128, 1, ~0u, 0, settle});
+    auto const most = claim(map, {claim_kind::segments, 128, 1, ~0u, 0, finish_claim});
     EXPECT_EQ(most.got.length, 64u);
-    EXPECT_TRUE(most.got.untidy);
+    EXPECT_TRUE(most.got.stale);
     claim(map, {claim_kind::segments, 2});
-    auto const last = claim(map, {claim_kind::segments, 2, 1, ~0u, 0, settle});
-    EXPECT_TRUE(last.got.untidy);
-    // The next search looks at what is not tidied, and tidies it, which is a move.
-    EXPECT_EQ(claim(map, {claim_kind::segments, 2}).moved, !settle);
+    auto const last = claim(map, {claim_kind::segments, 2, 1, ~0u, 0, finish_claim});
+    EXPECT_TRUE(last.got.stale);
+    // The next search looks at the stale bit and clears it, which is a relocation.
+    EXPECT_EQ(claim(map, {claim_kind::segments, 2}).moved, !finish_claim);
     EXPECT_FALSE(claim(map, {claim_kind::segments, 2}).moved);
   }
 }
@@ -231,16 +231,16 @@ TEST(ClaimPages, AnySpreadFindsWhatThereIs) {
 }
 
 TEST(ClaimPages, ASegmentWhoseLastPageIsClaimedIsLookedAtNoMore) {
-  for (bool settle : {false, true}) {
+  for (bool finish_claim : {false, true}) {
     map_memory map(1, 2);
     EXPECT_EQ(claim(map, {claim_kind::broken, 2}).got.first, 0u);
     EXPECT_EQ(map.num_broken(), 1u);
-    EXPECT_EQ(claim(map, {claim_kind::pages, 2, 1, ~0u, 0, settle}).got.first, 2u);
-    EXPECT_EQ(map.num_broken(), settle ? 0u : 1u);
-    // Should it be among the broken ones still, the first search drops it, which is a move; the others know.
+    EXPECT_EQ(claim(map, {claim_kind::pages, 2, 1, ~0u, 0, finish_claim}).got.first, 2u);
+    EXPECT_EQ(map.num_broken(), finish_claim ? 0u : 1u);
+    // Should it be among the broken ones still, the first search takes it from there, which is a relocation; the others know.
     claim_answer const first = claim(map, {claim_kind::pages, 1}), second = claim(map, {claim_kind::pages, 1});
     EXPECT_EQ(first.got.first, segment_map::none);
-    EXPECT_EQ(first.moved, !settle);
+    EXPECT_EQ(first.moved, !finish_claim);
     EXPECT_EQ(second.got.first, segment_map::none);
     EXPECT_FALSE(second.moved);
     EXPECT_EQ(map.num_broken(), 0u);
@@ -248,7 +248,7 @@ TEST(ClaimPages, ASegmentWhoseLastPageIsClaimedIsLookedAtNoMore) {
     EXPECT_EQ(map.num_broken(), 1u);
     EXPECT_EQ(claim(map, {claim_kind::pages, 1}).got.first, 1u);
     EXPECT_EQ(map.num_broken(), 0u);
-    if (settle) {
+    if (finish_claim) {
       EXPECT_EQ(map.problem(), "");
     }
   }

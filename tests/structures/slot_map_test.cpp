@@ -1,5 +1,5 @@
-// The slot map, one call at a time: sizes, what each call returns and counts against brute force, samples, marks, shorter runs,
-// groups handed out anew.
+// The slot map, one call at a time: sizes, what each call returns and counts against brute force, samples, marks, shorter spans,
+// groups that are reset.
 #include "slot_map_checks.hpp"
 
 #include <algorithm>
@@ -53,33 +53,33 @@ struct clear_map {
 
   GPUHEAP_FN void operator()(unsigned i) const { map.clear(num_slots, i, lanes); }
 };
-struct shorten_map {
+struct split_map {
   slot_map map;
-  unsigned from, to, drawn;
+  unsigned from, to, claimed;
   unsigned* crossed;
 
-  GPUHEAP_FN void operator()(unsigned) const { *crossed = map.shorten(from, to, drawn); }
+  GPUHEAP_FN void operator()(unsigned) const { *crossed = map.split(from, to, claimed); }
 };
-struct renew_groups {
+struct reset_groups {
   slot_map map;
   unsigned num_slots, end, lanes;
 
-  GPUHEAP_FN void operator()(unsigned i) const { map.renew(num_slots, end, i, lanes); }
+  GPUHEAP_FN void operator()(unsigned i) const { map.reset(num_slots, end, i, lanes); }
 };
 
 namespace {
 
-std::vector<map_answer> call(run_memory<>& run, std::vector<map_order> const& orders) {
+std::vector<map_answer> call(span_memory<>& span, std::vector<map_order> const& orders) {
   test::device_array<map_order> told(orders);
   test::device_array<map_answer> answers(orders.size());
-  gpuheap::launch(1, call_map{run.map(), run.num_slots(), told.data(), answers.data(), static_cast<unsigned>(orders.size())});
+  gpuheap::launch(1, call_map{span.map(), span.num_slots(), told.data(), answers.data(), static_cast<unsigned>(orders.size())});
   return answers.read();
 }
 // The bits of word w that have a slot.
-slot_map::word whole(run_memory<> const& run, unsigned w) { return slot_map::slots_in(w, run.num_slots()); }
-map_order give_whole(run_memory<> const& run, unsigned w) { return {map_call::give, w, whole(run, w), 0}; }
-unsigned full_groups(run_memory<> const& run) {
-  auto const counts = run.groups();
+slot_map::word whole(span_memory<> const& span, unsigned w) { return slot_map::slots_in(w, span.num_slots()); }
+map_order give_whole(span_memory<> const& span, unsigned w) { return {map_call::give, w, whole(span, w), 0}; }
+unsigned full_groups(span_memory<> const& span) {
+  auto const counts = span.groups();
   return static_cast<unsigned>(std::count(counts.begin(), counts.end(), 64u));
 }
 
@@ -103,33 +103,33 @@ TEST(SlotMap, EverySlotHasABitAndEveryWordAGroup) {
 
 TEST(SlotMap, APreparedMapHasNoFreeSlotAndNothingMissing) {
   for (unsigned num_slots : sizes) {
-    run_memory<> run(num_slots, 1, true, 3);
-    EXPECT_EQ(run.problem(true), "") << num_slots;
-    auto const free = run.free();
+    span_memory<> span(num_slots, 1, true, 3);
+    EXPECT_EQ(span.problem(true), "") << num_slots;
+    auto const free = span.free();
     EXPECT_EQ(std::count(free.begin(), free.end(), true), 0) << num_slots;
   }
 }
 
-// What has no slot is set from the start, so a free completes words and groups without knowing the run's length.
+// What has no slot is set from the start, so a free completes words and groups without knowing the span's length.
 TEST(SlotMap, AFreeNeedsNoLengthToCompleteWordsAndGroups) {
   for (unsigned num_slots : sizes) {
-    run_memory<> run(num_slots);
+    span_memory<> span(num_slots);
     unsigned const n = slot_map::words_for(num_slots);
     std::vector<map_order> orders;
-    for (unsigned w = 0; w < n; ++w) orders.push_back(give_whole(run, w));
-    auto const answers = call(run, orders);
+    for (unsigned w = 0; w < n; ++w) orders.push_back(give_whole(span, w));
+    auto const answers = call(span, orders);
     for (unsigned w = 0; w < n; ++w) {
       ASSERT_EQ(answers[w].crossed != 0, w % 64 == 63 || w + 1 == n) << num_slots << " slots, word " << w;
     }
-    EXPECT_EQ(run.problem(false), "");
-    EXPECT_EQ(full_groups(run), (num_slots + 4031) / 4032);
+    EXPECT_EQ(span.problem(false), "");
+    EXPECT_EQ(full_groups(span), (num_slots + 4031) / 4032);
   }
 }
 
 // What the calls must answer, from a word's bits alone.
 class model {
  public:
-  explicit model(run_memory<> const& run) : num_slots_{run.num_slots()}, words_(run.words()) {}
+  explicit model(span_memory<> const& span) : num_slots_{span.num_slots()}, words_(span.words()) {}
 
   [[nodiscard]] map_answer answer(map_order const& order) {
     slot_map::word& word = words_[order.w];
@@ -174,14 +174,14 @@ class model {
 TEST(SlotMap, AnswersAndCountsAsBruteForceDoes) {
   test::rng random{1};
   for (unsigned num_slots : {1u, 63u, 64u, 500u, 4032u, 4033u, 4400u}) {
-    run_memory<> run(num_slots, 1, true, num_slots % 2 == 0 ? 8 : 1);
-    model expected(run);
+    span_memory<> span(num_slots, 1, true, num_slots % 2 == 0 ? 8 : 1);
+    model expected(span);
     unsigned const n = slot_map::words_for(num_slots);
     std::vector<map_order> orders;
-    for (unsigned w = 0; w < n; ++w) orders.push_back(give_whole(run, w));
+    for (unsigned w = 0; w < n; ++w) orders.push_back(give_whole(span, w));
     for (unsigned k = 0; k < 3000; ++k) {
       unsigned const w = random.below(n);
-      slot_map::word const some = test::mix(random.below(1u << 31)) & whole(run, w);
+      slot_map::word const some = test::mix(random.below(1u << 31)) & whole(span, w);
       switch (random.below(5)) {
         case 0:
           orders.push_back({map_call::take, w, 0, 1 + random.below(32)});
@@ -194,17 +194,17 @@ TEST(SlotMap, AnswersAndCountsAsBruteForceDoes) {
           break;
         case 3:  // away and back: the group ceases to be full and becomes it again, if it was
           orders.push_back({map_call::take, w, 0, 1 + random.below(32)});
-          orders.push_back(give_whole(run, w));
+          orders.push_back(give_whole(span, w));
           break;
         case 4:
           orders.push_back({map_call::take_mask, w, some, 0});
           break;
       }
       if (k % 200 == 0) {
-        for (unsigned v = 0; v < n; ++v) orders.push_back(give_whole(run, v));
+        for (unsigned v = 0; v < n; ++v) orders.push_back(give_whole(span, v));
       }
     }
-    auto const answers = call(run, orders);
+    auto const answers = call(span, orders);
     unsigned crossings[2] = {};
     for (unsigned k = 0; k < orders.size(); ++k) {
       map_answer const e = expected.answer(orders[k]);
@@ -213,26 +213,26 @@ TEST(SlotMap, AnswersAndCountsAsBruteForceDoes) {
       ASSERT_EQ(answers[k].crossed != 0, e.crossed != 0) << num_slots << " slots, call " << k;
       if (e.crossed != 0) ++crossings[orders[k].what == map_call::give];
     }
-    EXPECT_EQ(run.words(), expected.words());
-    EXPECT_EQ(run.problem(false), "") << num_slots;
+    EXPECT_EQ(span.words(), expected.words());
+    EXPECT_EQ(span.problem(false), "") << num_slots;
     EXPECT_GT(crossings[0], 10u) << num_slots;
     EXPECT_GT(crossings[1], 10u) << num_slots;
   }
 }
 
-TEST(SlotMap, AGiveSeesTheMarkUntilATakeDropsIt) {
-  run_memory<> run(126);
-  auto const a = call(run, {
-                               {map_call::give, 0, 0b0011, 0},
-                               {map_call::mark, 0, 0, 0},
-                               {map_call::give, 0, 0b0100, 0},
-                               {map_call::give, 0, 0b1000, 0},
-                               {map_call::take, 0, 0, 1},
-                               {map_call::give, 0, 0b0001, 0},
-                               {map_call::mark, 1, 0, 0},
-                               {map_call::take, 1, 0, 5},  // nothing to take
-                               {map_call::give, 1, 1, 0},
-                           });
+TEST(SlotMap, AGiveSeesTheMarkUntilATakeClearsIt) {
+  span_memory<> span(126);
+  auto const a = call(span, {
+                                {map_call::give, 0, 0b0011, 0},
+                                {map_call::mark, 0, 0, 0},
+                                {map_call::give, 0, 0b0100, 0},
+                                {map_call::give, 0, 0b1000, 0},
+                                {map_call::take, 0, 0, 1},
+                                {map_call::give, 0, 0b0001, 0},
+                                {map_call::mark, 1, 0, 0},
+                                {map_call::take, 1, 0, 5},  // nothing to take
+                                {map_call::give, 1, 1, 0},
+                            });
   EXPECT_EQ(a[0].before, 0u);
   EXPECT_EQ(a[1].got, 0b0011u);
   EXPECT_EQ(a[2].before, slot_map::unlisted | 0b0011);
@@ -244,7 +244,7 @@ TEST(SlotMap, AGiveSeesTheMarkUntilATakeDropsIt) {
   EXPECT_EQ(a[8].before, slot_map::unlisted) << "a take that got nothing leaves the mark";
 }
 
-// Who comes to a word at the same time as others sees what they see: then their numbers keep them apart, as long as there are slots.
+// Claims that come to a word at the same time see the same slots. Their numbers keep them apart, as long as there are slots.
 TEST(SlotMap, LanesThatSeeTheSameWordPickDifferentSlots) {
   for (unsigned there = 1; there <= slot_map::slots_per_word; ++there) {
     for (unsigned wanted = 1; wanted <= simt::warp_lanes; ++wanted) {
@@ -259,45 +259,45 @@ TEST(SlotMap, LanesThatSeeTheSameWordPickDifferentSlots) {
     }
   }
   EXPECT_EQ(slot_map::first_pick(0, 5, 40), 0u);
-  EXPECT_EQ(slot_map::first_pick(20, 1, 20), 0u) << "more draws than slots: the late ones begin at the first again";
+  EXPECT_EQ(slot_map::first_pick(20, 1, 20), 0u) << "more claims than slots: the late ones begin at the first again";
   EXPECT_EQ(slot_map::first_pick(20, 1, 30), 10u);
   EXPECT_EQ(slot_map::first_pick(3, 1, 60), 0u) << "many more";
 }
 
 TEST(SlotMap, TheMarkIsNoSlot) {
-  run_memory<> run(63);
-  auto const a = call(run, {{map_call::mark, 0, 0, 0}, {map_call::give, 0, slot_map::all_slots, 0}, {map_call::take, 0, 0, 32}});
+  span_memory<> span(63);
+  auto const a = call(span, {{map_call::mark, 0, 0, 0}, {map_call::give, 0, slot_map::all_slots, 0}, {map_call::take, 0, 0, 32}});
   EXPECT_TRUE(a[1].crossed) << "full though marked";
   EXPECT_EQ(a[2].got, simt::low_bits(32));
   EXPECT_TRUE(a[2].crossed);
-  EXPECT_EQ(run.words()[0], slot_map::all_slots & ~simt::low_bits(32));
+  EXPECT_EQ(span.words()[0], slot_map::all_slots & ~simt::low_bits(32));
 }
 
 TEST(SlotMap, WhatHasNoSlotIsNeitherTakenNorFound) {
-  run_memory<> run(70);
+  span_memory<> span(70);
   auto const a =
-      call(run, {{map_call::take, 1, 0, 32}, {map_call::mark, 1, 0, 0}, {map_call::give, 1, 0b100, 0}, {map_call::take, 1, 0, 32}});
+      call(span, {{map_call::take, 1, 0, 32}, {map_call::mark, 1, 0, 0}, {map_call::give, 1, 0b100, 0}, {map_call::take, 1, 0, 32}});
   EXPECT_EQ(a[0].got, 0u);
   EXPECT_EQ(a[1].got, 0u);
   EXPECT_EQ(a[3].got, 0b100u);
-  EXPECT_EQ(run.problem(true), "");
+  EXPECT_EQ(span.problem(true), "");
 }
 
 TEST(SlotMap, SamplesStayInBoundsAndCountWhatIsThere) {
   constexpr unsigned looks = 200;
   test::rng random{2};
   for (unsigned num_slots : sizes) {
-    run_memory<> run(num_slots);
-    auto const prepared = run.words();
+    span_memory<> span(num_slots);
+    auto const prepared = span.words();
     test::device_array<unsigned> found(looks), sampled(looks);
     for (unsigned fill : {0u, 1u, 2u}) {  // none free, some, all; marked words among them
       std::vector<slot_map::word> words = prepared;
       for (unsigned w = 0; w < words.size(); ++w) {
-        words[w] |= fill == 0 ? 0 : fill == 2 ? whole(run, w) : test::mix(random.below(1u << 31)) & whole(run, w);
+        words[w] |= fill == 0 ? 0 : fill == 2 ? whole(span, w) : test::mix(random.below(1u << 31)) & whole(span, w);
         if (w % 3 == 0) words[w] |= slot_map::unlisted;
       }
-      run.write_words(words);
-      gpuheap::launch(looks, sample_map{run.map(), num_slots, found.data(), sampled.data()});
+      span.write_words(words);
+      gpuheap::launch(looks, sample_map{span.map(), num_slots, found.data(), sampled.data()});
       auto const f = found.read(), s = sampled.read();
       for (unsigned i = 0; i < looks; ++i) {
         ASSERT_GE(s[i], 1u) << num_slots;
@@ -310,7 +310,7 @@ TEST(SlotMap, SamplesStayInBoundsAndCountWhatIsThere) {
           ASSERT_EQ(f[i], s[i]) << num_slots;
         }
         if (words.size() <= 4) {
-          ASSERT_EQ(s[i], num_slots) << "a small run is seen entirely";
+          ASSERT_EQ(s[i], num_slots) << "a small span is seen entirely";
         }
       }
     }
@@ -320,17 +320,17 @@ TEST(SlotMap, SamplesStayInBoundsAndCountWhatIsThere) {
 TEST(SlotMap, ClearLeavesNothingBehind) {
   for (unsigned num_slots : {1u, 64u, 4033u, 131072u}) {
     for (unsigned lanes : {1u, 7u, 32u}) {
-      run_memory<> run(num_slots, 1, true, 4);
+      span_memory<> span(num_slots, 1, true, 4);
       std::vector<map_order> orders;
       for (unsigned w = 0; w < slot_map::words_for(num_slots); ++w) {
-        orders.push_back(give_whole(run, w));
+        orders.push_back(give_whole(span, w));
         orders.push_back({map_call::mark, w, 0, 0});
       }
-      call(run, orders);
-      EXPECT_EQ(run.problem(false), "");
-      gpuheap::launch(lanes, clear_map{run.map(), num_slots, lanes});
-      EXPECT_EQ(run.words(), std::vector<slot_map::word>(run.words().size()));
-      EXPECT_EQ(run.groups(), std::vector<unsigned>(run.groups().size()));
+      call(span, orders);
+      EXPECT_EQ(span.problem(false), "");
+      gpuheap::launch(lanes, clear_map{span.map(), num_slots, lanes});
+      EXPECT_EQ(span.words(), std::vector<slot_map::word>(span.words().size()));
+      EXPECT_EQ(span.groups(), std::vector<unsigned>(span.groups().size()));
     }
   }
 }
@@ -338,42 +338,42 @@ TEST(SlotMap, ClearLeavesNothingBehind) {
 // ---- shorten
 
 // Of the slots that were handed out, one in `freed_one_in` is free (0: none is).
-void expect_shortens(test::rng& random, unsigned from, unsigned to, unsigned drawn, unsigned freed_one_in) {
-  SCOPED_TRACE(std::to_string(from) + " to " + std::to_string(to) + " slots, " + std::to_string(drawn) + " handed out, one in " +
+void expect_shortens(test::rng& random, unsigned from, unsigned to, unsigned claimed, unsigned freed_one_in) {
+  SCOPED_TRACE(std::to_string(from) + " to " + std::to_string(to) + " slots, " + std::to_string(claimed) + " handed out, one in " +
                std::to_string(freed_one_in) + " of them free");
-  run_memory<> run(from, 1, true, 1 + drawn % 3);
+  span_memory<> span(from, 1, true, 1 + claimed % 3);
   std::vector<bool> expected(from);
-  std::vector<slot_map::word> masks(run.words().size());
+  std::vector<slot_map::word> masks(span.words().size());
   for (unsigned i = 0; i < to; ++i) {
-    expected[i] = i >= drawn || (freed_one_in != 0 && random.below(freed_one_in) == 0);
-    if (i < drawn && expected[i]) masks[i / 63] |= slot_map::word{1} << (i % 63);
+    expected[i] = i >= claimed || (freed_one_in != 0 && random.below(freed_one_in) == 0);
+    if (i < claimed && expected[i]) masks[i / 63] |= slot_map::word{1} << (i % 63);
   }
   std::vector<map_order> frees;
   for (unsigned w = 0; w < masks.size(); ++w) frees.push_back({map_call::give, w, masks[w], 0});
-  call(run, frees);
-  unsigned const full_before = full_groups(run);
+  call(span, frees);
+  unsigned const full_before = full_groups(span);
 
   test::device_array<unsigned> crossed(1);
-  gpuheap::launch(1, shorten_map{run.map(), from, to, drawn, crossed.data()});
-  ASSERT_EQ(run.problem(false, to), "");
-  auto free = run.free();
+  gpuheap::launch(1, split_map{span.map(), from, to, claimed, crossed.data()});
+  ASSERT_EQ(span.problem(false, to), "");
+  auto free = span.free();
   free.resize(to);
   expected.resize(to);
   ASSERT_EQ(free, expected);
-  ASSERT_EQ(crossed.first(), full_groups(run) - full_before);
+  ASSERT_EQ(crossed.first(), full_groups(span) - full_before);
 
   // The rest is freed: every group becomes full.
   std::vector<map_order> rest;
   for (unsigned w = 0; w < slot_map::words_for(to); ++w) rest.push_back({map_call::give, w, slot_map::slots_in(w, to), 0});
   unsigned now_crossed = crossed.first() + full_before;
-  for (auto const& answer : call(run, rest)) now_crossed += answer.crossed;
+  for (auto const& answer : call(span, rest)) now_crossed += answer.crossed;
   ASSERT_EQ(now_crossed, (to + 4031) / 4032);
-  ASSERT_EQ(run.problem(false, to), "");
+  ASSERT_EQ(span.problem(false, to), "");
 }
 
 TEST(Shorten, LeavesAMapOfTheNewLengthWithTheRestFree) {
   struct {
-    unsigned from, to, drawn;
+    unsigned from, to, claimed;
   } const table[] = {
       {50, 20, 10},         // within a word
       {50, 20, 20},         //
@@ -402,45 +402,45 @@ TEST(Shorten, LeavesAMapOfTheNewLengthWithTheRestFree) {
   };
   test::rng random{6};
   for (auto const& row : table) {
-    for (unsigned freed_one_in : {0u, 1u, 2u}) expect_shortens(random, row.from, row.to, row.drawn, freed_one_in);
+    for (unsigned freed_one_in : {0u, 1u, 2u}) expect_shortens(random, row.from, row.to, row.claimed, freed_one_in);
   }
 }
 TEST(Shorten, LeavesAMapOfAnyNewLength) {
   test::rng random{7};
   for (unsigned i = 0; i < 1500; ++i) {
     unsigned const from = 1 + random.below(i % 3 == 0 ? 200 : i % 3 == 1 ? 5000 : 14000);
-    unsigned const to = 1 + random.below(from), drawn = i % 5 == 0 ? to : random.below(to + 1);
-    expect_shortens(random, from, to, drawn, random.below(3));
+    unsigned const to = 1 + random.below(from), claimed = i % 5 == 0 ? to : random.below(to + 1);
+    expect_shortens(random, from, to, claimed, random.below(3));
   }
 }
 
-// ---- groups handed out anew
+// ---- groups that are reset
 
-TEST(Renew, MakesTheGroupsAsIfTheyHadNeverBeenHandedOut) {
+TEST(Reset, MakesTheGroupsAsIfTheyHadNeverBeenHandedOut) {
   test::rng random{8};
   for (unsigned num_slots : {1u, 64u, 4032u, 4033u, 5 * 4032u, 9 * 4032u + 500}) {
     unsigned const num_groups = (num_slots + 4031) / 4032;
-    auto const fresh = run_memory<>(num_slots).words();
+    auto const fresh = span_memory<>(num_slots).words();
     for (unsigned i = 0; i < 30; ++i) {
-      // The beginning of the run, or all of it; the other groups miss a word.
+      // The beginning of the span, or all of it; the other groups miss a word.
       unsigned const end = i % 4 == 1 ? num_groups : 1 + random.below(num_groups);
       unsigned const end_word = end * 64 < fresh.size() ? end * 64 : static_cast<unsigned>(fresh.size());
-      run_memory<> run(num_slots, 1, true, 2);
+      span_memory<> span(num_slots, 1, true, 2);
       std::vector<map_order> orders;
       for (unsigned w = 0; w < fresh.size(); ++w) {
-        if (w < end_word || w % 64 != 0) orders.push_back(give_whole(run, w));
+        if (w < end_word || w % 64 != 0) orders.push_back(give_whole(span, w));
         if (w % 5 == 0) orders.push_back({map_call::mark, w, 0, 0});
       }
-      call(run, orders);
-      ASSERT_EQ(full_groups(run), end) << num_slots;
+      call(span, orders);
+      ASSERT_EQ(full_groups(span), end) << num_slots;
 
-      auto expected = run.words();
+      auto expected = span.words();
       for (unsigned w = 0; w < end_word; ++w) expected[w] = fresh[w];
       unsigned const lanes = i % 3 == 0 ? 1 : i % 3 == 1 ? 7 : 32;
-      gpuheap::launch(lanes, renew_groups{run.map(), num_slots, end, lanes});
-      ASSERT_EQ(run.words(), expected) << num_slots;
-      ASSERT_EQ(run.problem(false), "") << num_slots;
-      ASSERT_EQ(full_groups(run), 0u);
+      gpuheap::launch(lanes, reset_groups{span.map(), num_slots, end, lanes});
+      ASSERT_EQ(span.words(), expected) << num_slots;
+      ASSERT_EQ(span.problem(false), "") << num_slots;
+      ASSERT_EQ(full_groups(span), 0u);
     }
   }
 }

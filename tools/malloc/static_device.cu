@@ -1,13 +1,13 @@
 // The device's side of libgpuheap_malloc.a: what a program's kernels call as malloc, free, and new of over-aligned types. Compiled with at
 // most 32 registers, because ptxas assumes that these functions keep all registers from R22 on (docs/unchanged.md), and in a namespace of
 // its own, so that no function with the same name but more registers takes a place here.
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 
 #include "tools/malloc/beside_captures.hpp"
 #include "tools/malloc/provider_table.hpp"
 #include "tools/malloc/static_device.hpp"
 
-using state = gpuheap::device_malloc::device_state<gpuheap::sharded_runs>;
+using state = gpuheap::device_malloc::device_state<gpuheap::sharded_spans>;
 
 extern "C" {
 __constant__ uint4 gpuheap_malloc_state[(sizeof(state) + sizeof(uint4) - 1) / sizeof(uint4)];
@@ -31,7 +31,7 @@ __device__ __attribute__((used)) void free(void* p) noexcept { served().free(p);
 namespace gpuheap::device_malloc {
 
 provider const& static_provider() {
-  static constexpr provider table = provider_of<sharded_runs>(sharded_runs::traits.name);
+  static constexpr provider table = provider_of<sharded_spans>(sharded_spans::traits.name);
   return table;
 }
 

@@ -328,7 +328,7 @@ class basic_coalesce {
   simt::size_t own_bytes_ = 0;
 };
 
-// Over any allocator: `basic_coalesce_block_header<gpuheap::sharded_runs>`. Without an argument, over the toolkit's heap, as published.
+// Over any allocator: `basic_coalesce_block_header<gpuheap::sharded_spans>`. Without an argument, over the toolkit's heap, as published.
 template <class Upstream = default_backing>
 using basic_coalesce_block_header = basic_coalesce<coalesce_config{}, Upstream>;
 template <class Upstream = default_backing>

@@ -180,7 +180,7 @@ class basic_coalesce_dynamic {
   Backing backing_;
 };
 
-// Over any allocator: `coalesce_dynamic_over<gpuheap::sharded_runs>`. Without an argument, over the toolkit's heap, as published.
+// Over any allocator: `coalesce_dynamic_over<gpuheap::sharded_spans>`. Without an argument, over the toolkit's heap, as published.
 template <class Upstream = default_backing>
 using coalesce_dynamic_over = basic_coalesce_dynamic<coalesce_dynamic_config{}, Upstream>;
 

@@ -1,24 +1,24 @@
 // A set of small integers as a bitmap with summaries: leaves of 64 bits, a middle word for 64 leaves, and a top word for 64 middle words.
 //
-// Invariant, whenever no operation is under way: a leaf with a bit set has its bit in the middle word set, and that word its bit in the
-// top word. The converse may fail: a summary bit over nothing costs a look and is dropped by tidy().
+// At rest, a leaf with a set bit has its bit in the middle word set, and that word has its bit in the top word set. A summary bit over an
+// empty leaf may be set as well. Such a *stale* bit costs a look, and clear_stale() clears it.
 //
-//   set:   leaf |= bits;  middle |= bit;  top |= bit                    (all always, in this order)
-//   tidy:  middle &= ~bit;  leaf != 0 ? (middle |= bit; top |= bit)     and likewise for the top word over an empty middle word
-// All are read-modify-writes that acquire and release. If tidy's `and` comes first, the setter's `or` restores the bit. If it comes second,
-// it has read from the setter's `or`, so tidy's look at the leaf finds the setter's bits. No fence is needed. While a tidy is under way a
-// summary bit can be missing for a moment. A search that must not miss a bit therefore checks afterwards that no take was under way
-// (relocation_count), or reads the leaves only (an exact search).
-// A setter that stops before its last step, while others take its bits and tidy, leaves a top bit over an empty middle word. No search
-// reaches a leaf by it, so no thread tidies it until a leaf below has had a bit again. It costs a look, and does no harm.
+//   set:          leaf |= bits;  middle |= bit;  top |= bit                       (always all three, in this order)
+//   clear_stale:  middle &= ~bit;  if leaf != 0: middle |= bit, top |= bit        (and likewise for the top word over an empty middle word)
+// All are read-modify-writes that acquire and release. If the `and` of clear_stale comes first, the `or` of set restores the bit. If it
+// comes second, it has read from that `or`, and its look at the leaf finds the bits. No fence is needed. During clear_stale a summary bit
+// may be missing for a moment. A thread that must not miss a bit checks afterwards that no relocation was open (relocation_count), or asks
+// for an exact search, which reads only leaves. A thread that stops in the middle of set, while others take its bits and clear the summary,
+// leaves a top bit over an empty middle word. No search reaches a leaf by it, so nobody clears it until a leaf below has had a bit again.
+// It costs a look, and has no other effect.
 //
-// The operations of an ordered set: set() inserts, take() removes, contains(), successor(), predecessor(). claim() takes the first bit from
-// a place on, claim_any() one that other threads are not trying for, and claim_run() neighbouring bits at the far end. Searches guess, and
-// only a take decides: a bit that was found may be gone, so a claim continues with the next one.
+// As an ordered set: set() inserts, take() removes; contains(), successor(), predecessor() search; claim() takes the first bit from a place
+// on, claim_any() one that other threads are not after, claim_run() neighbours from the far end. A search only guesses, since another
+// thread may take what it found. So a claim that loses its bit goes on with the next.
 //
-// A bit can also stand for a state that several threads change. Each of them calls settle() after its change:
-//   settle:  leaf |= bit, or leaf &= ~bit, as the state is;  again if the state has changed meanwhile
-// The thread that changes the leaf last has read from the changes of all others, so its last look at the state comes after theirs.
+// A bit can also say whether something else is true, which several threads change. Each of them recomputes the bit after its change.
+//   recompute:  leaf |= bit, or leaf &= ~bit, as it is;  again if it is otherwise by now
+// The thread that changes the leaf last has read from the changes of all others, so its last look comes after theirs.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -27,8 +27,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// A view of words that live elsewhere. Leaves lie `leaf_stride` words apart, to spread hot ones over the memory's slices. Up to 64 leaves
-// need no top word, and there is none.
+// A view of words that lie elsewhere. Leaves lie `leaf_stride` words apart, so that hot ones are in different slices of the memory. Up to
+// 64 leaves have no top word.
 struct bitmap_tree {
   using word = simt::uint64_t;
   static constexpr unsigned bits_per_leaf = 64;
@@ -47,7 +47,7 @@ struct bitmap_tree {
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned tops_for(unsigned num_leaves) {
     return num_leaves > 64 ? (mids_for(num_leaves) + 63) / 64 : 0;
   }
-  // Words that a tree takes, leaves and summaries.
+  // Words of a tree: leaves and summaries.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned words_for(unsigned num_leaves, unsigned leaf_stride) {
     return num_leaves * leaf_stride + mids_for(num_leaves) + tops_for(num_leaves);
   }
@@ -65,36 +65,37 @@ struct bitmap_tree {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> mid(unsigned i) const { return simt::global_ref<word>{mids[i]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> top(unsigned i) const { return simt::global_ref<word>{tops[i]}; }
 
-  // Adds the bits `mask` of leaf i. Any thread.
+  // Sets the bits `mask` of leaf i. Any thread.
   GPUHEAP_FN void set_mask(unsigned i, word mask) const {
-    // Publishes what the bits stand for to the threads that take them. The head of this file argues the summaries.
+    // Publishes what the bits stand for to the thread that takes them. The head of this file says how the summaries pair.
     set_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i, mask);
   }
   GPUHEAP_FN void set(unsigned bit) const { set_mask(bit / 64, word{1} << (bit % 64)); }
 
-  // Takes the bits `mask` of leaf i; returns those that were there. Any thread.
+  // Takes the bits `mask` of leaf i, and returns those that were set. Any thread.
   GPUHEAP_FN word take_mask(unsigned i, word mask) const {
-    // consume_release: acquires what the setter published; releases this thread's earlier accesses to the next setter or taker of the leaf.
+    // consume_release: acquires what the setter published; releases this thread's earlier accesses to the next thread that changes the
+    // leaf.
     word const before = leaf(i).fetch_and(~mask, simt::consume_release);
-    if ((before & ~mask) == 0) tidy(i);
+    if ((before & ~mask) == 0) clear_stale(i);
     return before & mask;
   }
-  // The same without tidying: a leaf that becomes empty keeps its summary bit, and `emptied` tells the caller to tidy() it later. Until
-  // then the bit costs other threads a look.
-  GPUHEAP_FN word take_untidily(unsigned i, word mask, bool& emptied) const {
-    // consume_release: acquires what the setter published; releases this thread's earlier accesses, as take_mask() does.
+  // The same, without a change of the summaries. `emptied`: the leaf became empty, and the caller owes it clear_stale(). Until then the
+  // stale bit costs others a look.
+  GPUHEAP_FN word take_leaf_only(unsigned i, word mask, bool& emptied) const {
+    // consume_release: as above.
     word const before = leaf(i).fetch_and(~mask, simt::consume_release);
     emptied = (before & ~mask) == 0;
     return before & mask;
   }
-  // Clears one bit, if it is set. The caller owns what it stands for, which is gone.
-  GPUHEAP_FN void drop(unsigned bit) const { leaf(bit / 64).fetch_and(~(word{1} << (bit % 64)), simt::relaxed); }
-  // Makes a bit agree with is_there(). A thread that changes the state calls this afterwards; is_there() reads with acquire. While a call
-  // is under way the bit can be wrong; with nothing under way it is right.
+  // Clears a bit, if it is set, of which the caller knows that it stands for nothing any more. relaxed: so nothing is published by it.
+  GPUHEAP_FN void erase(unsigned bit) const { leaf(bit / 64).fetch_and(~(word{1} << (bit % 64)), simt::relaxed); }
+  // Makes a bit say what is_there() answers, by loads that acquire. A thread that changes the answer calls this afterwards. The bit may be
+  // wrong during a call. With no call under way it is right.
   template <class Look>
-  GPUHEAP_FN void settle(unsigned bit, Look is_there) const {
+  GPUHEAP_FN void recompute(unsigned bit, Look is_there) const {
     bool there = is_there();
-    // Ends: a pass that goes on found that another thread has changed the state since the look before. Lock-free.
+    // Ends: a pass that goes on found that another thread has changed the answer. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       if (there) {
@@ -108,20 +109,22 @@ struct bitmap_tree {
       there = now;
     }
   }
-  // Takes one bit; true if it was there.
+  // Takes one bit. True: it was set.
   GPUHEAP_FN bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 
-  // Clears the summary bits of a leaf that was seen empty, unless it has bits again. True if a summary bit was missing for a moment over a
-  // leaf with bits: a search that looked then may have missed them.
-  GPUHEAP_FN bool tidy(unsigned i) const { return tidy_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i); }
+  // Clears the summary bits of a leaf that was seen empty, unless it is not empty any more. True: a summary bit over a bit was missing for
+  // a moment, and a thread that looked then may have concluded something wrong.
+  GPUHEAP_FN bool clear_stale(unsigned i) const {
+    return clear_stale_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i);
+  }
 
-  // Calls visit(i) for the leaves that may have a bit, from leaf `start` on and wrapping around, until it returns true. Returns whether one
-  // did. Any thread.
+  // Calls visit(i) for each leaf that may have a bit, from leaf `start` on and around, until it returns true. Returns whether it did. Any
+  // thread.
   template <class Visit>
   GPUHEAP_FN bool for_each_leaf(unsigned start, Visit visit) const {
     unsigned const m0 = start / 64;
     bool wrapped = false;
-    // Ends: `m` goes up to the end, once from m0 and once, after the wrap, from 0 to m0.
+    // Ends: `m` rises to the end, once from m0, and after the wrap once from 0 to m0.
     GPUHEAP_NO_UNROLL
     for (unsigned m = m0;;) {
       m = next_mid(m);
@@ -131,7 +134,7 @@ struct bitmap_tree {
         m = 0;
         continue;
       }
-      // relaxed: a guess; a thread that takes a bit acquires.
+      // relaxed: a guess. The thread that takes a bit acquires.
       word bits = mid(m).load(simt::relaxed);
       if (m == m0) bits &= wrapped ? simt::low_bits(start % 64) : ~simt::low_bits(start % 64);
       GPUHEAP_NO_UNROLL
@@ -142,30 +145,30 @@ struct bitmap_tree {
     }
   }
 
-  // A lane's share of bit_for_each(): a bit that was seen set, and a leaf that has a summary bit, was seen empty, and should be tidied.
+  // A lane's part of bit_for_each(): a bit that was seen set; and a leaf that was seen empty, whose summary bit is stale.
   struct share {
     unsigned bit = none, empty_leaf = none;
   };
-  // Finds a set bit for each lane of `here`, in the order of the lanes, from bit `from` on and wrapping around; none for the lanes that are
-  // left over. `from` becomes the bit from which to go on. The call reads at most as many middle words, and then as many leaves, as there
-  // are lanes, all at once. So there may be bits although all lanes got none. All lanes of `here` call with the same `from`.
+  // Gives each lane of `here` a set bit, in the order of the lanes, from bit `from` on and around; none to the lanes for which none is
+  // left. `from` becomes the bit from which to go on. Each lane looks at one middle word and then at one leaf, all side by side. So there
+  // may be bits though no lane got one. All lanes of `here` call with the same `from`.
   [[nodiscard]] GPUHEAP_FN share bit_for_each(simt::lane_mask here, unsigned& from) const {
     unsigned const start = from;
     unsigned const i = leaf_for_each(here, from);
-    // relaxed: a guess; a thread that takes a bit acquires.
+    // relaxed: a guess. The thread that takes a bit acquires.
     word bits = i != none ? leaf(i).load(simt::relaxed) : 0;
     share mine{none, i != none && bits == 0 ? i : none};
     if (i == start / 64 && simt::lane_id() == simt::lowest_bit(here)) bits &= ~simt::low_bits(start % 64);
     unsigned given = 0;
-    mine.bit = deal(here, bits, i, given);
+    mine.bit = distribute(here, bits, i, given);
     unsigned const last = simt::shuffle(here, mine.bit, simt::highest_bit(here));
     if (last != none) from = last + 1 < num_leaves * 64 ? last + 1 : 0;
     return mine;
   }
 
-  // Whether any bit may be set. False is exact for sets that happened before, if no take was under way and an acquire fence follows. Any
-  // thread. Once all leaves that a search visits have been found empty and tidied, the result is false, whatever the top words are. Loops
-  // that search as long as there may be a bit rely on that.
+  // Whether any bit may be set. If false, no bit was set before, provided that no relocation was open and an acquire fence follows. Any
+  // thread. Once a search has found all leaves that it visits empty, and has cleared their summary bits, this is false, whatever the top
+  // words say. A thread that searches as long as there may be something relies on that.
   [[nodiscard]] GPUHEAP_FN bool maybe_any() const {
     // Ends: `m` rises. relaxed: see above.
     GPUHEAP_NO_UNROLL
@@ -177,19 +180,19 @@ struct bitmap_tree {
 
   // ---- in order
 
-  // Whether a bit is set. Ordered after its set(). Any thread may call this and the next functions.
+  // Whether a bit is set. Ordered after its set(). Any thread, as for all of these.
   [[nodiscard]] GPUHEAP_FN bool contains(unsigned bit) const {
     // acquire: pairs with the release of set().
     return (leaf(bit / 64).load(simt::acquire) >> (bit % 64) & 1) != 0;
   }
 
-  // The lowest set bit from `from` on, or none. `exact`: without the summaries, so that no bit is missed that is set all the time.
+  // The lowest set bit from `from` on, or none. `exact`: reads no summaries, so it misses no bit that is set all the time.
   [[nodiscard]] GPUHEAP_FN unsigned successor(unsigned from, bool exact = false) const {
     unsigned const first = from / 64;
     // Ends: `i` rises.
     GPUHEAP_NO_UNROLL
     for (unsigned i = exact ? first : next_leaf(first); i < num_leaves; i = exact ? i + 1 : next_leaf(i + 1)) {
-      // relaxed: a guess; a thread that takes the bit acquires.
+      // relaxed: a guess. The thread that takes the bit acquires.
       word bits = leaf(i).load(simt::relaxed);
       if (i == first) bits &= ~simt::low_bits(from % 64);
       if (bits != 0) return i * 64 + simt::lowest_bit(bits);
@@ -218,26 +221,26 @@ struct bitmap_tree {
     return bit;
   }
 
-  // Takes a set bit and returns it, or none: no bit was seen set any more, anywhere. It tries the leaf of `from` first, from that bit on
-  // and wrapping around. If other threads take that bit first, it tries any other bit of the leaf, and if the leaf is empty, any leaf. For
-  // as many threads as there are bits: with claim() they would follow one another from bit to bit, and here they spread.
+  // Takes a set bit and returns it; none if every leaf was seen empty. The first bit from `from` on and around, in its leaf; where another
+  // thread takes that first, any other bit of the leaf; where the leaf is empty, a bit of any leaf. For about as many threads as there are
+  // bits: threads that claim in order would follow one another from bit to bit, and here they part.
   [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned from) const {
     unsigned spread = (simt::global_warp() * simt::warp_lanes + simt::lane_id() + 1) * 0x9e3779b1u;
     unsigned i = from / 64, nearest = from % 64;
     // relaxed: a guess.
     word bits = leaf(i).load(simt::relaxed);
-    // release: the thread's earlier accesses; see take_mask(). One fence serves all tries, and overlaps with the load.
+    // release: what this thread did before; see take_mask(). Once for all tries, and while the load is on its way.
     simt::fence(simt::release);
     // Ends: a pass that goes on lost its bit to another thread, and has seen it clear. Lock-free.
     GPUHEAP_NO_UNROLL
     while (bits != 0 || (i = some_leaf(spread, bits)) != none) {
       unsigned const at = first_around(bits, nearest);
       word const mask = word{1} << at;
-      // relay: after the fence above. The thread accesses only what the bit stands for, so that comes after the setter.
+      // relay: comes after the fence, and after the setter.
       word const before = leaf(i).fetch_and(~mask, simt::relay);
       bits = before & ~mask;
       if ((before & mask) != 0) {
-        if (bits == 0) tidy(i);
+        if (bits == 0) clear_stale(i);
         return i * 64 + at;
       }
       spread = spread * 1664525u + 1013904223u;
@@ -246,10 +249,10 @@ struct bitmap_tree {
     return none;
   }
 
-  // Returns the first of the highest n (> 0) neighbouring set bits below `end`, or none. Reads leaves only, so it misses no bits that are
-  // set all the time.
+  // The first of the highest n (> 0) neighbouring set bits below `end`, or none. Reads only leaves, so it misses no bits that are set all
+  // the time.
   [[nodiscard]] GPUHEAP_FN unsigned find_run(unsigned n, unsigned end) const {
-    // Bits bit .. run_end - 1 were seen set.
+    // The bits bit .. run_end - 1 were seen set.
     unsigned bit = end, run_end = end;
     // Ends: `bit` falls.
     GPUHEAP_NO_UNROLL
@@ -267,8 +270,8 @@ struct bitmap_tree {
     }
     return none;
   }
-  // Takes n neighbouring bits from `first` on. Returns none if it got all. Otherwise it puts back what it took and returns the highest bit
-  // that was not set; meanwhile other threads miss the bits that it puts back.
+  // Takes n neighbouring bits from `first` on. Returns none if it took all; otherwise it took nothing, and returns the highest bit that was
+  // not set. Bits that it takes and puts back are missing for others meanwhile.
   [[nodiscard]] GPUHEAP_FN unsigned take_run(unsigned first, unsigned n) const {
     // Ends: `end` falls.
     GPUHEAP_NO_UNROLL
@@ -284,7 +287,7 @@ struct bitmap_tree {
     }
     return none;
   }
-  // Adds n neighbouring bits from `first` on.
+  // Sets n neighbouring bits from `first` on.
   GPUHEAP_FN void set_run(unsigned first, unsigned n) const {
     // Ends: `bit` rises.
     GPUHEAP_NO_UNROLL
@@ -294,11 +297,11 @@ struct bitmap_tree {
       bit = (i + 1) * 64 < first + n ? (i + 1) * 64 : first + n;
     }
   }
-  // Takes the highest n (> 0) neighbouring set bits and returns the first, or none. Two threads at once may defeat each other: callers that
-  // must not miss a run take turns.
+  // Takes the highest n (> 0) neighbouring set bits and returns the first, or none. Two threads may each take a part of what the other
+  // wants, and both fail. Callers that must not miss such bits take turns.
   [[nodiscard]] GPUHEAP_FN unsigned claim_run(unsigned n) const {
     unsigned end = num_leaves * 64;
-    // Ends: `end` falls: a run that was lost lies below the bit that was missing, or ends there.
+    // Ends: `end` falls: the next try lies below the bit that was missing.
     GPUHEAP_NO_UNROLL
     while (true) {
       unsigned const first = find_run(n, end);
@@ -309,25 +312,24 @@ struct bitmap_tree {
   }
 
  private:
-  // Distributes the set bits of the words that lanes of `here` have, bit b of word i as i * 64 + b, to the lanes in their order. Returns
-  // this lane's bit, or none. `given`: the number of bits distributed. All lanes work at the same time, however few bits a word has, since
-  // a launch may wait for the call.
-  GPUHEAP_FN static unsigned deal(simt::lane_mask here, word bits, unsigned i, unsigned& given) {
-    // A shortcut: single lanes call this often.
+  // Distributes the set bits of the lanes' words to the lanes in their order: bit b of a word i is i * 64 + b. Returns this lane's, or
+  // none. `given`: how many there are. All bits at once, however they lie in the words, since a launch may wait for it.
+  GPUHEAP_FN static unsigned distribute(simt::lane_mask here, word bits, unsigned i, unsigned& given) {
+    // Often one lane comes alone.
     if ((here & (here - 1)) == 0) {
       given = simt::popcount(bits);
       return bits != 0 ? i * 64 + simt::lowest_bit(bits) : none;
     }
-    simt::uint64_t const dealt = deal_to_several(here, bits, i);
+    simt::uint64_t const dealt = distribute_to_several(here, bits, i);
     given = static_cast<unsigned>(dealt >> 32);
     return static_cast<unsigned>(dealt);
   }
-  // This lane's bit, and from bit 32 on the number of bits.
-  GPUHEAP_COLD static simt::uint64_t deal_to_several(simt::lane_mask here, word bits, unsigned i) {
+  // This lane's bit, and from bit 32 on how many there are.
+  GPUHEAP_COLD static simt::uint64_t distribute_to_several(simt::lane_mask here, word bits, unsigned i) {
     warp_group const g{here};
     unsigned given = 0;
     unsigned const rank = g.rank(), before = g.sum_before(simt::popcount(bits), given);
-    // The rank of the lane that has this lane's bit: the last one with no more bits before it than this lane's rank.
+    // The rank of the lane whose word has this lane's bit: the last lane before which the words have no more bits than this lane's rank.
     unsigned owner = 0;
     GPUHEAP_NO_UNROLL
     for (unsigned step = simt::warp_lanes / 2; step != 0; step /= 2) {
@@ -339,43 +341,43 @@ struct bitmap_tree {
     word const there = simt::shuffle(here, bits, lane);
     return simt::uint64_t{given} << 32 | (rank < given ? first + simt::nth_set_bit(there, rank - skipped) : none);
   }
-  // Finds a leaf that may have a bit for each lane of `here`, from that of bit `from` on and wrapping around; none for the lanes that are
-  // left over. `from` becomes the first bit of the leaf from which to go on.
+  // A leaf that may have a bit, for each lane of `here`, from the leaf of bit `from` on and around; none for lanes for which none is left.
+  // `from` becomes the first bit of the leaf from which to go on.
   [[nodiscard]] GPUHEAP_FN unsigned leaf_for_each(simt::lane_mask here, unsigned& from) const {
     warp_group const g{here};
     unsigned const rank = g.rank(), lanes = g.size(), num = num_mids(), start = from / 64, first = start / 64;
-    // The first word comes twice: at first the part from `start` on, and last the part before it.
+    // The first middle word comes twice: first its part from `start` on, and last its part before.
     unsigned const m = first + rank < num ? first + rank : first + rank - num;
     // relaxed: a guess.
     word bits = rank <= num ? mid(m).load(simt::relaxed) : 0;
     if (rank == 0) bits &= ~simt::low_bits(start % 64);
     if (rank == num) bits &= simt::low_bits(start % 64);
     unsigned given = 0;
-    unsigned const mine = deal(here, bits, m, given);
+    unsigned const mine = distribute(here, bits, m, given);
     if (given >= lanes) {
       unsigned const next = simt::shuffle(here, mine, simt::highest_bit(here)) + 1;
       from = next < num_leaves ? next * 64 : 0;
     } else {
-      // If all words were read, except perhaps the bits before `from` in its leaf, the next call begins with these.
+      // If all leaves were seen, but perhaps not the part of the first one before `from`: that comes next.
       from = lanes <= num ? (first + lanes) % num * 64 * 64 : start * 64;
     }
     return mine;
   }
   GPUHEAP_FN void clear(unsigned bit) const {
     word const mask = word{1} << (bit % 64);
-    // acq_rel: settle()'s next look comes after it.
-    if ((leaf(bit / 64).fetch_and(~mask, simt::acq_rel) & ~mask) == 0) tidy(bit / 64);
+    // acq_rel: the next look of recompute() comes after it.
+    if ((leaf(bit / 64).fetch_and(~mask, simt::acq_rel) & ~mask) == 0) clear_stale(bit / 64);
   }
 
-  // Not inlined, and on plain words: these functions are called from many places, none of them urgent, and are most of a tree's code.
+  // Out of line, and on plain words: many places call these, none in a hurry, and they are most of a tree's code.
   GPUHEAP_COLD static void set_words(word* leaf, word* mid, word* top, unsigned i, word mask) {
     using ref = simt::global_ref<word>;
     ref{*leaf}.fetch_or(mask, simt::consume_release);
-    // consume_release, both: each after the one before; see the head.
+    // consume_release, both: each comes after the one before; see the head of this file.
     ref{*mid}.fetch_or(word{1} << (i % 64), simt::consume_release);
     if (top != nullptr) ref{*top}.fetch_or(word{1} << (i / 64 % 64), simt::consume_release);
   }
-  GPUHEAP_COLD static bool tidy_words(word* leaf, word* mid, word* top, unsigned i) {
+  GPUHEAP_COLD static bool clear_stale_words(word* leaf, word* mid, word* top, unsigned i) {
     using ref = simt::global_ref<word>;
     word const bit = word{1} << (i % 64), top_bit = word{1} << (i / 64 % 64);
     word const before = ref{*mid}.fetch_and(~bit, simt::acq_rel);
@@ -389,18 +391,18 @@ struct bitmap_tree {
     ref{*top}.fetch_or(top_bit, simt::acq_rel);
     return true;
   }
-  // Finds a leaf that has bits, chosen by the 32 bits `spread`, and sets `bits` to those that were seen; none if every leaf that the
-  // summaries name was seen empty. Of two leaves that are read together it takes the fuller one, so that threads meet where there are most
-  // bits.
+  // A leaf that has bits, chosen by the 32 bits `spread`, and in `bits` those that were seen; none if every leaf that the summaries name
+  // was seen empty. It loads two leaves at a time and takes the fuller one, so that threads meet where there is most.
   [[nodiscard]] GPUHEAP_FN unsigned some_leaf(unsigned spread, word& bits) const {
     unsigned const m0 = static_cast<unsigned>(simt::uint64_t{spread} * num_mids() >> 32);
     bool wrapped = false;
-    // Ends: `m` goes up to the end, once from m0 and once, after the wrap, from 0 to m0. The first pass does not read the top word.
+    // Ends: `m` rises to the end, once from m0, and after the wrap once from 0 to m0. The first middle word is read without a look at its
+    // top bit.
     GPUHEAP_NO_UNROLL
     for (unsigned m = m0;;) {
       // relaxed, all: guesses.
       word marked = mid(m).load(simt::relaxed);
-      // Ends: one pass for two bits, or one.
+      // Ends: `marked` loses one bit or two a pass.
       GPUHEAP_NO_UNROLL
       while (marked != 0) {
         unsigned const one = first_around(marked, spread >> 8 & 63);
@@ -420,7 +422,7 @@ struct bitmap_tree {
       if (m >= num_mids() || (wrapped && m > m0)) return none;
     }
   }
-  // The first set bit of x (not 0) from bit r on, wrapping around.
+  // The first set bit of x (not 0) from bit r on and around.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned first_around(word x, unsigned r) {
     word const above = x & ~simt::low_bits(r);
     return simt::lowest_bit(above != 0 ? above : x);

@@ -1,15 +1,15 @@
-// A sequence count for things that move between two places in which searches look for them.
+// Counts relocations, so that a search through several places knows whether it can have missed something.
 //
-// A search that visits several places one after the other can miss a thing that moves from a place not yet visited to one already visited.
-// Every such move is bracketed by begin() and end(). A search that saw the same quiet() value before and after has missed no move.
+// A search that goes through places one after the other can miss what moves from a place that it has not searched yet to one that it has.
+// Each such move lies between begin() and end(). A search that saw the same quiet() value before and after missed nothing that moved.
 //
-//   word = {moves ever begun : 32, moves under way : 32}
+//   word = {relocations ever begun : 32, relocations open : 32}
 //
-// The argument: the move takes the thing out of its old place with a releasing read-modify-write after begin(), and puts it into its new
-// place before end(), which releases. Suppose that a search missed it: it found the old place empty. Then it read from that
-// read-modify-write or from a later one of that place, and read_end(), which an acquire fence precedes, sees the begin(). If read_begin()
-// had seen begin() and end() as well, it acquired the end(), and found the thing in its new place. So either the values differ or the first
-// one is not quiet.
+// Why that is enough. A relocation takes the thing out of its old place by a releasing read-modify-write after begin(), and puts it into
+// its new place before end(), which releases. Suppose that a search missed the thing: it found the old place empty. Then it read from the
+// taking, or from a later read-modify-write of that place; and its second look, before which an acquire fence stands, sees the begin(). If
+// the first look had also seen begin() and end(), then it acquired the end(), and the search found the thing in its new place. So either
+// the two values differ, or the first is not quiet.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -24,7 +24,7 @@ struct relocation_count {
 
   word* state = nullptr;
 
-  // relaxed: the read-modify-write that takes the thing releases it.
+  // relaxed: the read-modify-write that takes the thing from its old place releases it.
   GPUHEAP_FN void begin() const { simt::global_ref<word>{*state}.fetch_add(begun_one + 1, simt::relaxed); }
   // release: the thing is in its new place.
   GPUHEAP_FN void end() const { simt::global_ref<word>{*state}.fetch_sub(1, simt::release); }
@@ -32,12 +32,12 @@ struct relocation_count {
   [[nodiscard]] GPUHEAP_FN word glance() const { return simt::global_ref<word>{*state}.load(simt::relaxed); }
   // Before a search. acquire: pairs with end().
   [[nodiscard]] GPUHEAP_FN word read_begin() const { return simt::global_ref<word>{*state}.load(simt::acquire); }
-  // After a search. The fence makes the loads of the search acquires.
+  // After a search. The fence makes all loads of the search acquire.
   [[nodiscard]] GPUHEAP_FN word read_end() const {
     simt::fence(simt::acquire);
     return simt::global_ref<word>{*state}.load(simt::relaxed);
   }
-  // Whether no move was under way at that read.
+  // Whether no relocation was open at that look.
   [[nodiscard]] GPUHEAP_HD static bool quiet(word seen) { return (seen & under_way_mask) == 0; }
 };
 

@@ -1,19 +1,19 @@
-// The free memory of a heap, in segments and in pages, and the claims of contiguous parts of it.
+// Which memory of a heap is free, in segments and pages, and how contiguous parts of it are claimed.
 //
-// A segment is 2^lg_pages pages, at most 64. It is whole (nobody owns any of it), or broken up (owners have some of its pages), or owned
-// entirely.
-//   whole    a bit per segment, in a tree
-//   pages    a word per segment: which pages of a broken one are free. 0 for all others
-//   broken   a bit per segment whose pages word may be other than 0, in a tree
-// A claim is one fetch_and on the word that holds all it wants: a claimer that finds all wanted bits in the returned word owns them, and
-// one that got only some puts them back. The free that completes a pages word makes the segment whole again, with one compare-exchange.
-// Lock-free; every failed claim was another's success.
+// A segment has 2^lg_pages pages, at most 64. It is whole (no page has an owner), or broken (pages have owners of their own), or one owner
+// has all of it.
+//   whole    a bit for each segment, in a tree
+//   pages    a word for each segment: which pages of a broken one are free; 0 for others
+//   broken   a bit for each segment whose pages word may not be 0, in a tree
+// A claim is one fetch_and on the word that has all that it wants. If the returned word had all those bits, the thread owns them; if it had
+// some, the thread puts them back. The release that completes a pages word makes the segment whole again, by one compare-exchange.
+// Lock-free: a claim fails only because another one succeeded.
 //
 // An extent is any number of contiguous pages. It owns each segment that it covers entirely as a whole one, and pages of a broken one at
-// either end: at most one fetch_and for each leaf and end, and all or nothing.
+// either end. It takes one fetch_and for each leaf and end, and gets all or nothing.
 //
-// Bits that were taken and are put back, a segment between broken and whole, and a summary bit that is being cleared are hidden from
-// searches for a moment: all that happens during a relocation.
+// Bits that are put back, a segment between broken and whole, and a summary bit that is cleared cannot be found for a moment. All that
+// happens during a relocation.
 #pragma once
 
 #include <gpuheap/structures/bitmap_tree.hpp>
@@ -24,7 +24,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 // Starts of `n` consecutive free bits in `free`, 1 <= n <= 64.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t consecutive(simt::uint64_t free, unsigned n) {
   unsigned have = 1;
-  // Ends: `have` at least doubles up to n, so within seven steps.
+  // Ends: `have` at least doubles up to n, so after seven passes at most.
   GPUHEAP_NO_UNROLL
   while (have < n) {
     unsigned const step = have < n - have ? have : n - have;
@@ -36,101 +36,100 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 static_assert(consecutive(0b1110, 3) == 0b10 && consecutive(0b1110, 2) == 0b110 && consecutive(~0ull, 64) == 1 &&
               consecutive(0b1011, 3) == 0);
 
-// The number of consecutive set bits of `free` from bit `at` on.
+// How many consecutive bits of `free` are set from bit `at` on.
 [[nodiscard]] GPUHEAP_HD constexpr unsigned run_length(simt::uint64_t free, unsigned at) {
   simt::uint64_t const gaps = ~(free >> at);
   return gaps == 0 ? 64 : simt::lowest_bit(gaps);
 }
 static_assert(run_length(0b1110, 1) == 3 && run_length(~0ull, 0) == 64 && run_length(~0ull, 60) == 4 && run_length(0, 5) == 0);
 
-// A relocation that begins when something is first taken: a search that takes nothing moves nothing. Lives in registers of one thread.
+// A relocation that begins when something is first taken: a search that takes nothing relocates nothing. In registers of one thread.
 struct lazy_relocation {
-  relocation_count moves;
+  relocation_count relocations;
   bool open = false;
 
   GPUHEAP_FN void begin() {
-    if (!open) moves.begin();
+    if (!open) relocations.begin();
     open = true;
   }
   GPUHEAP_FN void end() {
-    if (open) moves.end();
+    if (open) relocations.end();
     open = false;
   }
 };
 
-// A view of the map. Device, any thread.
+// A view of the words, which lie elsewhere. Device, any thread.
 struct segment_map {
   using word = bitmap_tree::word;
   static constexpr unsigned none = ~0u;
 
-  // The result of a claim: `length` segments from `first` on, or `length` pages.
+  // What a claim got: `length` segments from `first` on, or `length` pages.
   struct claim {
     unsigned first = none;  // none if nothing was free
     unsigned length = 0;
     bool of_segments = false;
-    bool untidy = false;  // it took the last of its leaf
+    bool stale = false;  // it emptied its leaf, whose summary bit is due to be cleared
   };
 
   bitmap_tree whole, broken;
   word* pages = nullptr;
   unsigned num_segments = 0;
   unsigned lg_pages = 6;
-  unsigned* num_free = nullptr;     // free pages now; a hint for policies, exact when nothing is under way
-  unsigned* least_free = nullptr;   // the lowest number that there ever was
-  simt::uint32_t* marks = nullptr;  // a word per segment that is broken_up while it is broken, and 0 while it is whole; or none
+  unsigned* num_free = nullptr;     // free pages: a hint, exact at rest
+  unsigned* least_free = nullptr;   // the fewest that were ever free
+  simt::uint32_t* marks = nullptr;  // none, or a word for each segment: broken_up while it is broken, 0 while it is whole
   unsigned mark_stride = 1;
   static constexpr simt::uint32_t broken_up = 1;
 
   [[nodiscard]] GPUHEAP_HD unsigned pages_per_segment() const { return 1u << lg_pages; }
   [[nodiscard]] GPUHEAP_FN unsigned free_hint() const { return simt::global_ref<unsigned>{*num_free}.load(simt::relaxed); }
-  // Whether anything may be free. False is exact in the sense of bitmap_tree::maybe_any.
+  // Whether anything may be free. If false, nothing was, as for bitmap_tree::maybe_any.
   [[nodiscard]] GPUHEAP_FN bool maybe_any() const { return whole.maybe_any() || broken.maybe_any(); }
 
-  // ---- claiming. `relocation` is open afterwards if anything was taken: no search finds what was claimed yet. With `spread` 0 a claim
-  // begins at the lowest place, so that addresses stay close together. Other values of `spread` begin at different places, so that many
-  // threads at once do not meet in one word. There are three functions, so that the caller can keep each out of line: for segments; for
-  // pages of a few broken segments, or a segment to break; and for pages of any broken one.
+  // ---- claims. If anything was taken, `relocation` is open afterwards: no thread can find what was claimed. With `spread` 0 a claim takes
+  // the lowest place, so that addresses stay close together. Other values begin at different places, so that many claims at once do not
+  // meet in one word. The caller keeps each of the three out of line.
 
-  // Claims whole segments of about `pages`, at most `most` <= 64 of them; a remainder is rounded up if that wastes less than an eighth. The
-  // claim is empty if that is less than one segment, or if none is free.
+  // Whole segments of about so many pages, at most `most` <= 64. A remainder becomes another segment if that wastes less than an eighth.
+  // None if that is less than a segment, or if there is none.
   [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned pages_wanted, unsigned most, unsigned spread, lazy_relocation& relocation) const {
     unsigned const n = (pages_wanted + (pages_wanted >> 3)) >> lg_pages;
     if (n == 0 || most == 0) return {};
     return claim_row(n < most ? n : most, spread, relocation);
   }
 
-  // Counts what was claimed, and clears stale summary bits. Called once for each claim, while its relocation is open.
-  GPUHEAP_FN void settle(claim got) const {
+  // Counts what was claimed, and clears stale summary bits. Once for each claim, while its relocation is open.
+  GPUHEAP_FN void finish_claim(claim got) const {
     count_claimed(got.of_segments ? got.length << lg_pages : got.length);
-    if (got.untidy) whole.tidy((got.of_segments ? got.first : got.first >> lg_pages) / 64);
-    // relaxed: a thread that finds no page later does the same.
+    if (got.stale) whole.clear_stale((got.of_segments ? got.first : got.first >> lg_pages) / 64);
+    // relaxed: a guess. A thread that finds no page later does the same.
     if (!got.of_segments && pages_of(got.first >> lg_pages).load(simt::relaxed) == 0) leave_broken(got.first >> lg_pages);
   }
 
-  // Claims up to n contiguous pages, at least `least`, of one of the first `looks` broken segments.
-  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned looks, unsigned spread,
+  // Up to n contiguous pages, and at least `least`, of one of the first `segments_left` broken segments.
+  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned segments_left, unsigned spread,
                                              lazy_relocation& relocation) const {
     claim found{};
     broken.for_each_leaf(spread == 0 ? 0 : (spread >> 4) % broken.num_leaves, [&](unsigned i) {
-      looks = claim_pages_in_leaf(i, n, least, looks, spread, relocation, found);
-      return looks == 0 || found.first != none;
+      segments_left = claim_pages_in_leaf(i, n, least, segments_left, spread, relocation, found);
+      return segments_left == 0 || found.first != none;
     });
     return found;
   }
-  // Breaks a whole segment up and claims its first n pages.
+  // Breaks a whole segment and claims its first n pages.
   [[nodiscard]] GPUHEAP_FN claim break_segment(unsigned n, unsigned spread, lazy_relocation& relocation) const {
     claim const got = claim_row(1, spread, relocation);
     if (got.first == none) return {};
     break_up(got.first, all_pages() & ~simt::low_bits(n));
-    return {got.first << lg_pages, n, false, got.untidy};
+    return {got.first << lg_pages, n, false, got.stale};
   }
 
-  // Claims `n` contiguous pages whose first one f has (f + phase) % alignment == 0 (alignment a power of two). Highest addresses first,
-  // away from the spans. Returns the first page or none. Begins and ends a relocation in `moves` around each attempt to take bits, but not
-  // around the search for them.
-  [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, relocation_count moves) const {
+  // Claims n contiguous pages, from a page f with (f + phase) % alignment == 0 on; alignment is a power of two. Takes the highest
+  // addresses, away from the spans. Returns the first page or none. Each attempt to take bits is a relocation of its own; looking for them
+  // is none.
+  [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, relocation_count relocations) const {
     if (n == 0 || n > num_segments << lg_pages) return none;
-    extent_search search{n, alignment, phase, moves, whole.num_leaves};
+    extent_search search{n, alignment, phase, relocations, whole.num_leaves};
     // Ends: `next_leaf` falls to 0. Each of at most `most_losses` lost races sets it back once.
     GPUHEAP_NO_UNROLL
     while (search.next_leaf != 0) {
@@ -140,10 +139,10 @@ struct segment_map {
     return none;
   }
 
-  // Claims pages first..first+n-1, all or none. Begins and ends a relocation around the attempt, if a first look finds all of them free.
-  [[nodiscard]] GPUHEAP_FN bool claim_at(unsigned first, unsigned n, relocation_count moves) const {
+  // Claims the pages first..first+n-1, all or none. The attempt is a relocation. If a look says that it cannot succeed, there is none.
+  [[nodiscard]] GPUHEAP_FN bool claim_at(unsigned first, unsigned n, relocation_count relocations) const {
     if (first > num_segments << lg_pages || n > (num_segments << lg_pages) - first) return false;
-    // Ends: one pass per segment of the extent. relaxed: only a guess at what take_extent will find.
+    // Ends: `seen` rises by the extent's part of a segment. relaxed: a guess at what take_extent will find.
     GPUHEAP_NO_UNROLL
     for (unsigned seen = 0; seen != n;) {
       part const here = part_at(first + seen, n - seen);
@@ -151,15 +150,15 @@ struct segment_map {
       if (!is_whole && (here.mask == all_pages() || (pages_of(here.segment).load(simt::relaxed) & here.mask) != here.mask)) return false;
       seen += here.pages;
     }
-    moves.begin();
-    bool const taken = take_extent(first, n, moves);
-    moves.end();
+    relocations.begin();
+    bool const taken = take_extent(first, n, relocations);
+    relocations.end();
     return taken;
   }
 
-  // Takes pages of a broken segment, or of a whole one that is broken up for them: all of `mask`, or none. During a relocation.
+  // Takes pages of a broken segment, or of a whole one that it breaks: all of `mask` or none. During a relocation.
   GPUHEAP_COLD bool take_part(unsigned s, word mask) const {
-    // consume_release, both: as in claim_pages_of.
+    // consume_release, both: as in claim_pages_of().
     word const before = pages_of(s).fetch_and(~mask, simt::consume_release);
     if ((before & mask) == mask) {
       if ((before & ~mask) == 0) leave_broken(s);
@@ -177,22 +176,20 @@ struct segment_map {
     return true;
   }
 
-  // Gives the pages first..first+n-1 of an extent back. The extent owns each segment that they cover entirely as a whole one. The caller
-  // has prepared the metadata of these pages for the next owner; this call releases it.
-  GPUHEAP_FN void release_extent(unsigned first, unsigned n, relocation_count moves) const {
+  // Releases the pages first..first+n-1 of an extent. Their metadata is ready for the next owner, and is released with them.
+  GPUHEAP_FN void release_extent(unsigned first, unsigned n, relocation_count relocations) const {
     count_free(n);
-    put_extent(first, n, moves);
+    put_extent(first, n, relocations);
   }
-  // For a segment whose pages an extent owns one by one: the extent owns it as a whole one from now on. The caller has set its mark.
-  GPUHEAP_FN void own_whole(unsigned s, relocation_count moves) const {
-    moves.begin();
+  // Makes a segment, of which an extent owns all pages one by one, one that it owns as a whole. The caller has set its mark.
+  GPUHEAP_FN void own_whole(unsigned s, relocation_count relocations) const {
+    relocations.begin();
     leave_broken(s);
-    moves.end();
+    relocations.end();
   }
-  // For a whole segment that an extent owns: breaks it up, with the pages `mask` free. During a relocation if other threads may be looking
-  // for these pages.
+  // Breaks a segment that an extent owns as a whole, with the pages `mask` free. During a relocation if other threads may ask for them.
   GPUHEAP_COLD void break_up(unsigned s, word mask) const {
-    // relaxed: before the release below, or before that of what the owner makes of all its pages.
+    // relaxed: ordered by the release below, or by the owner's release of its pages.
     if (marks != nullptr) mark_of(s).store(broken_up, simt::relaxed);
     if (mask == 0) return;
     // consume_release: passes on what the owner acquired.
@@ -200,38 +197,38 @@ struct segment_map {
     broken.set(s);
   }
 
-  // Gives whole segments back, in steps for callers that keep each out of line: count_free() with the pages, then this function until no
-  // segment is left. Returns how many of the `n` segments from `first` on are free now: those of one leaf.
+  // Releases whole segments, in steps for callers that keep each out of line: count_free() once, then this until none is left. Returns how
+  // many of the n segments from `first` on it released: those of one leaf.
   GPUHEAP_FN unsigned put_leaf(unsigned first, unsigned n) const {
-    word const mask = span_mask(first, n);
+    word const mask = row_mask(first, n);
     whole.set_mask(first / 64, mask);
     return simt::popcount(mask);
   }
-  // Puts back a row of leaf i that was not got whole: the segments `got`.
+  // Puts back what a claim of leaf i got, if that was less than it wanted.
   GPUHEAP_COLD void put_back(unsigned i, word got, bool emptied) const {
-    if (emptied) whole.tidy(i);
+    if (emptied) whole.clear_stale(i);
     if (got != 0) whole.set_mask(i, got);
   }
-  // Called before the pages are free, so that no claim of them is counted first.
+  // Counts pages as free. Before they are: so no claim of them is counted first.
   GPUHEAP_FN void count_free(unsigned num_pages) const {
     // relaxed: a hint.
     simt::global_ref<unsigned>{*num_free}.fetch_add(num_pages, simt::relaxed);
   }
-  // Gives n pages of one segment back, from page `first` of the heap on. Makes the segment whole if all its pages are free then.
-  GPUHEAP_FN void release_pages(unsigned first, unsigned n, relocation_count moves) const {
+  // Releases n pages of one segment, from page `first` of the heap on. Makes the segment whole if all of its pages are free then.
+  GPUHEAP_FN void release_pages(unsigned first, unsigned n, relocation_count relocations) const {
     bool const all = put_pages(first, n);
     make_broken(first >> lg_pages);
-    if (all) rejoin(first >> lg_pages, moves);
+    if (all) rejoin(first >> lg_pages, relocations);
   }
-  // The same in three calls: this one, make_broken(), and, if this one returned true, rejoin(): all of the segment is free then.
+  // The same in three calls: this one; make_broken(); and rejoin() if this one returned true, as all of the segment is free.
   GPUHEAP_FN bool put_pages(unsigned first, unsigned n) const {
     count_free(n);
     return put_mask(first >> lg_pages, simt::low_bits(n) << (first & (pages_per_segment() - 1)));
   }
-  GPUHEAP_FN void rejoin(unsigned s, relocation_count moves) const {
-    moves.begin();
+  GPUHEAP_FN void rejoin(unsigned s, relocation_count relocations) const {
+    relocations.begin();
     rejoin(s);
-    moves.end();
+    relocations.end();
   }
   // The same during a relocation.
   GPUHEAP_COLD void rejoin(unsigned s) const {
@@ -239,28 +236,27 @@ struct segment_map {
     make_whole(s);
     leave_broken(s);
   }
-  // The steps of rejoin(), for callers that keep each out of line, during a relocation: this first; if it returns true, the others.
+  // The steps of rejoin(), for callers that keep each out of line. During a relocation: this one; and if it is true, the others.
   //
-  // Takes all pages of the segment, which shall become whole.
+  // Takes all pages of the segment, which is to become whole.
   GPUHEAP_FN bool take_all_pages(unsigned s) const {
     word expected = all_pages();
-    // consume_release: as in put_mask(). If it fails, a thread has claimed pages, and the thread that gives those back calls this again.
+    // consume_release: as in put_mask(). If it fails, another thread claimed pages. The thread that releases those comes here again.
     return pages_of(s).compare_exchange(expected, 0, simt::consume_release, simt::relaxed);
   }
   GPUHEAP_FN void make_whole(unsigned s) const {
-    // relaxed: before the release below.
+    // relaxed: ordered by the release below.
     if (marks != nullptr) mark_of(s).store(0, simt::relaxed);
     whole.set(s);
   }
-  // Clears the segment's bit among the broken ones. If a free has come in between, so that there are pages afterwards, make_broken() is
-  // due.
-  GPUHEAP_FN bool drop_broken(unsigned s) const { return broken.take(s); }
+  // Takes the segment from the broken ones. A release may come in between: if there are pages afterwards, make_broken() is due.
+  GPUHEAP_FN bool erase_broken(unsigned s) const { return broken.take(s); }
   [[nodiscard]] GPUHEAP_FN bool has_pages(unsigned s) const { return pages_of(s).load(simt::acquire) != 0; }
   GPUHEAP_FN void make_broken(unsigned s) const { broken.set(s); }
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> pages_of(unsigned s) const { return simt::global_ref<word>{pages[s]}; }
 
-  // The part of an extent of n pages from `first` on that lies in its first segment.
+  // The part of an extent of n pages, from `first` on, that lies in its first segment.
   struct part {
     unsigned segment, pages;
     word mask;
@@ -275,12 +271,12 @@ struct segment_map {
     return simt::global_ref<simt::uint32_t>{marks[simt::size_t{s} * mark_stride]};
   }
   [[nodiscard]] GPUHEAP_HD word all_pages() const { return simt::low_bits(pages_per_segment()); }
-  [[nodiscard]] GPUHEAP_FN static word span_mask(unsigned first, unsigned n) {
+  [[nodiscard]] GPUHEAP_FN static word row_mask(unsigned first, unsigned n) {
     unsigned const in_leaf = 64 - first % 64;
     return simt::low_bits(n < in_leaf ? n : in_leaf) << (first % 64);
   }
   GPUHEAP_FN void count_claimed(unsigned n) const {
-    // relaxed: hints; the claim itself is ordered by its word.
+    // relaxed: hints. The claim itself is ordered by its word.
     unsigned const left = simt::global_ref<unsigned>{*num_free}.fetch_sub(n, simt::relaxed) - n;
     simt::global_ref<unsigned>{*least_free}.fetch_min(left, simt::relaxed);
   }
@@ -288,17 +284,17 @@ struct segment_map {
   // ---- extents
   struct extent_search {
     unsigned n, alignment, phase;
-    relocation_count moves;
-    unsigned next_leaf;   // leaves below it are still to be looked at
-    unsigned length = 0;  // free pages in a row from the lowest one looked at upward
+    relocation_count relocations;
+    unsigned next_leaf;   // leaves below it were not looked at yet
+    unsigned length = 0;  // consecutive free pages, from the lowest page that was looked at up
     bool lost = false;    // another claim was faster
     unsigned losses = 0;
-    // After so many lost races a claim continues below: otherwise all claims would look again after each success.
+    // A search that has lost so often goes on below: otherwise all that meet here would look again after each success.
     static constexpr unsigned most_losses = 4;
   };
-  // Looks for the extent in the rows that end in leaf i, from its highest segment down.
+  // Looks for the extent in rows that end in leaf i, from its highest segment down.
   [[nodiscard]] GPUHEAP_COLD unsigned look_in_leaf(extent_search& search, unsigned i) const {
-    // relaxed, all: only a guess at what take_extent will find.
+    // relaxed, all: guesses at what take_extent will find.
     word const all = whole.leaf(i).load(simt::relaxed);
     unsigned above = 64;  // the lowest segment that was looked at
     // Ends: `some` loses its highest bits.
@@ -309,7 +305,7 @@ struct segment_map {
       above = top;
       unsigned got = none;
       if ((all >> top & 1) != 0) {
-        // Whole segments in a row.
+        // Consecutive whole segments.
         word const gaps = ~all & simt::low_bits(top);
         above = gaps == 0 ? 0 : simt::highest_bit(gaps) + 1;
         got = try_row(search, (i * 64 + above) << lg_pages, (top + 1 - above) << lg_pages);
@@ -325,7 +321,7 @@ struct segment_map {
   // The same in the pages of a broken segment.
   [[nodiscard]] GPUHEAP_COLD unsigned look_in_segment(extent_search& search, unsigned s) const {
     word rest = pages_of(s).load(simt::relaxed);
-    unsigned next = pages_per_segment();  // pages below it are still to be looked at
+    unsigned next = pages_per_segment();  // pages below it were not looked at yet
     // Ends: `rest` loses its highest bits.
     GPUHEAP_NO_UNROLL
     for (;;) {
@@ -339,18 +335,19 @@ struct segment_map {
       rest &= simt::low_bits(next);
     }
   }
-  // Tries a row of free pages directly below those `length` ones, if that is not 0. Returns what was claimed. After a lost race the search
-  // looks again in the leaf in which the row ends, since what the winner has left joins the pages below. After several lost races it
-  // continues below the row. The winner is in a relocation, so a caller that wants certainty sees that this search missed something.
+  // Tries to claim the extent in a row of free pages that lies directly below the `length` ones, if that is not 0. Returns what was
+  // claimed. After a lost race the search looks again in the leaf in which the row ends, as what the winner left joins what lies below;
+  // after several it goes on below the row. The winner's claim is a relocation, so a caller that wants certainty sees that this search
+  // missed something.
   [[nodiscard]] GPUHEAP_COLD unsigned try_row(extent_search& search, unsigned first, unsigned row) const {
     search.length += row;
     if (search.length < search.n) return none;
-    // The highest aligned start within this row.
+    // The highest aligned start in this row.
     unsigned const highest = first + search.length - search.n, over = (highest + search.phase) & (search.alignment - 1);
     if (highest < first + over) return none;
-    search.moves.begin();
-    bool const taken = take_extent(highest - over, search.n, search.moves);
-    search.moves.end();
+    search.relocations.begin();
+    bool const taken = take_extent(highest - over, search.n, search.relocations);
+    search.relocations.end();
     if (taken) return highest - over;
     search.lost = ++search.losses <= extent_search::most_losses;
     if (search.lost) search.next_leaf = ((first + search.length - 1) >> lg_pages) / 64 + 1;
@@ -358,21 +355,21 @@ struct segment_map {
     return none;
   }
 
-  // Not inlined.
+  // Out of line, as its callers are large.
   [[nodiscard]] GPUHEAP_COLD static word starts_of(word free, unsigned n) { return consecutive(free, n); }
 
   // ---- segments
-  // Takes all of the extent or nothing. Leaves that become empty keep their summary bits: a later look at them costs less than clearing
-  // many bits. During a relocation.
-  GPUHEAP_COLD bool take_extent(unsigned first, unsigned n, relocation_count moves) const {
+  // Takes all of the extent or nothing. Leaves that it empties keep their summary bits: an occasional look costs less than clearing many.
+  // During a relocation.
+  GPUHEAP_COLD bool take_extent(unsigned first, unsigned n, relocation_count relocations) const {
     unsigned taken = 0;
-    // Ends: one pass per leaf of the extent, and one per end.
+    // Ends: `taken` rises: one pass for each leaf of the extent, and one for each end.
     GPUHEAP_NO_UNROLL
     while (taken != n) {
       part const here = part_at(first + taken, n - taken);
       unsigned got = 0;
       if (here.mask == all_pages()) {
-        word const mask = span_mask(here.segment, (n - taken) >> lg_pages);
+        word const mask = row_mask(here.segment, (n - taken) >> lg_pages);
         // consume_release: as in bitmap_tree::take_mask.
         word const had = whole.leaf(here.segment / 64).fetch_and(~mask, simt::consume_release) & mask;
         if (had == mask) got = simt::popcount(mask) << lg_pages;
@@ -381,7 +378,7 @@ struct segment_map {
         got = here.pages;
       }
       if (got == 0) {
-        put_extent(first, taken, moves);
+        put_extent(first, taken, relocations);
         return false;
       }
       taken += got;
@@ -389,9 +386,9 @@ struct segment_map {
     count_claimed(n);
     return true;
   }
-  // Makes the pages of an extent free, each end by put_mask(), the whole segments between by their leaves.
-  GPUHEAP_COLD void put_extent(unsigned first, unsigned n, relocation_count moves) const {
-    // Ends: one pass per leaf of the extent, and one per end.
+  // Makes the pages of an extent free: its ends by put_mask(), the whole segments between by their leaves.
+  GPUHEAP_COLD void put_extent(unsigned first, unsigned n, relocation_count relocations) const {
+    // Ends: `n` falls: one pass for each leaf of the extent, and one for each end.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
       part const here = part_at(first, n);
@@ -401,7 +398,7 @@ struct segment_map {
       } else {
         bool const all = put_mask(here.segment, here.mask);
         make_broken(here.segment);
-        if (all) rejoin(here.segment, moves);
+        if (all) rejoin(here.segment, relocations);
       }
       first += done;
       n -= done;
@@ -411,7 +408,7 @@ struct segment_map {
   [[nodiscard]] GPUHEAP_COLD claim claim_row(unsigned n, unsigned spread, lazy_relocation& relocation) const {
     claim got{};
     unsigned const start = spread == 0 ? 0 : spread % whole.num_leaves;
-    // Ends: after two rounds at most. The first one takes only rows of at least a quarter of n.
+    // Ends: after two rounds at most. The first takes only rows of at least a quarter of n.
     GPUHEAP_NO_UNROLL
     for (unsigned least = n / 4; got.first == none; least = 0) {
       whole.for_each_leaf(start, [&](unsigned i) {
@@ -424,16 +421,16 @@ struct segment_map {
   }
   [[nodiscard]] GPUHEAP_COLD claim claim_in_leaf(unsigned i, unsigned n, unsigned least, unsigned spread,
                                                  lazy_relocation& relocation) const {
-    // relaxed: only a guess at what take_mask will find.
+    // relaxed: a guess at what the take will find.
     word free = whole.leaf(i).load(simt::relaxed);
     if (free == 0) {
       relocation.begin();
-      whole.tidy(i);
+      whole.clear_stale(i);
       return {};
     }
-    // From the lowest place on, or the longest row.
+    // The lowest row, or else the longest.
     unsigned row = spread == 0 ? least : n;
-    // Ends: every pass makes `row` smaller, or has lost at least one bit of `free` to another claimer.
+    // Ends: a pass makes `row` smaller, or has lost at least one bit of `free` to another claim.
     GPUHEAP_NO_UNROLL
     while (row >= least) {
       word const starts = starts_of(free, row);
@@ -448,7 +445,7 @@ struct segment_map {
       word const mask = simt::low_bits(length) << at;
       relocation.begin();
       bool emptied = false;
-      word const got = whole.take_untidily(i, mask, emptied);
+      word const got = whole.take_leaf_only(i, mask, emptied);
       if (got == mask) return {i * 64 + at, length, true, emptied};
       put_back(i, got, emptied);
       free &= ~mask | got;
@@ -463,42 +460,41 @@ struct segment_map {
   }
 
   // ---- pages
-  // Makes pages of a segment free; make_broken() is due. Returns true if all of the segment is free now: rejoin() is due, during a
-  // relocation.
+  // Makes pages of a segment free: make_broken() is due. True: all of the segment is free, and rejoin() is due, during a relocation.
   GPUHEAP_FN bool put_mask(unsigned s, word mask) const {
-    // consume_release: releases the pages to the next claimer; acquires the others' if the segment becomes whole.
+    // consume_release: releases the pages to the next claim; acquires what the others' owners did, if the segment becomes whole.
     return (pages_of(s).fetch_or(mask, simt::consume_release) | mask) == all_pages();
   }
   // Both are called during a relocation.
   GPUHEAP_COLD void leave_broken(unsigned s) const {
-    if (drop_broken(s) && has_pages(s)) make_broken(s);
+    if (erase_broken(s) && has_pages(s)) make_broken(s);
   }
-  // Returns how many of the `looks` are left.
-  [[nodiscard]] GPUHEAP_COLD unsigned claim_pages_in_leaf(unsigned i, unsigned n, unsigned least, unsigned looks, unsigned spread,
+  // Returns how many more broken segments may be looked at.
+  [[nodiscard]] GPUHEAP_COLD unsigned claim_pages_in_leaf(unsigned i, unsigned n, unsigned least, unsigned segments_left, unsigned spread,
                                                           lazy_relocation& relocation, claim& found) const {
     word bits = broken.leaf(i).load(simt::relaxed);
     if (bits == 0) {
       relocation.begin();
-      broken.tidy(i);
+      broken.clear_stale(i);
     }
     unsigned const turn = spread % 64;
-    // Begins at another segment for each spread.
+    // Other values of `spread` begin at other segments.
     if (turn != 0) bits = bits >> turn | bits << (64 - turn);
     GPUHEAP_NO_UNROLL
-    for (; bits != 0 && looks != 0 && found.first == none; bits &= bits - 1, --looks)
+    for (; bits != 0 && segments_left != 0 && found.first == none; bits &= bits - 1, --segments_left)
       found = claim_pages_of(i * 64 + ((simt::lowest_bit(bits) + turn) & 63), n, least, relocation);
-    return looks;
+    return segments_left;
   }
   [[nodiscard]] GPUHEAP_COLD claim claim_pages_of(unsigned s, unsigned n, unsigned least, lazy_relocation& relocation) const {
-    // relaxed: only a guess at what the fetch_and will find.
+    // relaxed: a guess at what the fetch_and will find.
     word free = pages_of(s).load(simt::relaxed);
     if (free == 0) {
-      // No page is left: the segment is no longer among the broken ones, unless a free comes in between.
+      // Not broken any more, unless a release comes in between.
       relocation.begin();
       leave_broken(s);
       return {};
     }
-    // Ends: every pass makes n smaller, down to `least`, or has lost at least one bit of `free` to another claimer.
+    // Ends: a pass makes n smaller, down to `least`, or has lost at least one bit of `free` to another claim.
     GPUHEAP_NO_UNROLL
     while (n >= least) {
       word const starts = starts_of(free, n);

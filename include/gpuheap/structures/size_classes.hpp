@@ -98,7 +98,7 @@ namespace detail {
 [[nodiscard]] GPUHEAP_HD constexpr bool divides(unsigned c, uint32_t slot) {
   return slot_of(c, slot * slot_bytes(c)) == slot && slot_of(c, slot * slot_bytes(c) + slot_bytes(c) - 1) == slot;
 }
-// The first, the last, and some slots between, of runs as long as can be.
+// The first, the last, and some slots between, of spans as long as can be.
 [[nodiscard]] GPUHEAP_HD constexpr bool every_class_divides() {
   for (unsigned c = 0; c < count; ++c) {
     uint32_t const last = (uint32_t{1} << 30) / slot_bytes(c) - 1;

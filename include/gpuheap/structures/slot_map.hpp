@@ -1,18 +1,18 @@
-// Which slots of a run are free: one bit per slot, 1 = freed, and counts of what is entirely free.
+// Which slots of a span are free: one bit for each slot, 1 = freed, and counts of what is entirely free.
 //
-//   word (64 bits) = {unlisted flag : 1, slots : 63}       slot i of a run is bit i % 63 of word i / 63
-//   group          = 64 words (4032 slots) with a count of its full words (all 63 bits set); a run's header counts its full groups
+//   word (64 bits) = {unlisted : 1, slots : 63}    slot i of a span is bit i % 63 of word i / 63
+//   group          = 64 words (4032 slots), with a count of its full words, whose 63 bits are all set; a header counts the full groups
 //
-// A slot that was never handed out has bit 0, like a live one: handing out fresh slots touches no word. Bits that have no slot, in the last
-// word of a run, are set from the start, and words that a run lacks count as full in its last group: so a free needs to know nothing of the
-// run's length. The flag says that the run was found to have no free slot and left every list: a free learns it from the word that it
-// changes anyway, and lists the run again. Setting the flag and seeing no free slot is one atomic, so no free can slip between the two.
+// A slot that was never handed out has bit 0, as a live one has: to hand out unused slots touches no word. Bits of a span's last word that
+// have no slot are set from the start, and words that a span lacks count as full in its last group. So a free need not know the span's
+// length. The flag `unlisted` says that the span had no free slot and left the partial list. A free learns it from the word that it changes
+// anyway, and lists the span again. One atomic sets the flag and sees that no slot is free, so no free comes in between.
 //
-// Counting: the free whose fetch_or completes a word adds 1 to the group; the take whose fetch_and breaks a full word subtracts 1. A word's
-// transitions alternate, and a group counts as full at 64 or above: its crossings up and down alternate too, whatever order the additions
-// land in, so a header's count of groups is the number of groups full, off only by additions still under way. Takes happen only while the
-// run's header says `bound`, which forbids release, and are accounted before it is unbound: a count that says "all full" on a run that is
-// not bound is therefore true.
+// Counts. The free whose fetch_or completes a word adds 1 to its group. The take whose fetch_and breaks a full word subtracts 1. A word
+// becomes full and broken in turns, and a group counts as full from 64 on: so a group becomes full and broken in turns too, in whatever
+// order the additions arrive, and a header's count is the number of full groups, but for additions under way. Slots are taken only while
+// the header says `active`, which forbids the end of the span, and are counted before it becomes inactive. So a count of an inactive span
+// that says "all full" is true.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -20,7 +20,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// Device, any thread. A view of one run's words and group counts.
+// A view of one span's words and group counts. Device, any thread.
 struct slot_map {
   using word = simt::uint64_t;
   static constexpr unsigned slots_per_word = 63;
@@ -38,7 +38,7 @@ struct slot_map {
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned groups_for(unsigned num_words) {
     return (num_words + words_per_group - 1) / words_per_group;
   }
-  // The bits of word w that have a slot, in a run of num_slots.
+  // The bits of word w that have a slot, in a span of num_slots.
   [[nodiscard]] GPUHEAP_HD static constexpr word slots_in(unsigned w, unsigned num_slots) {
     unsigned const before = w * slots_per_word;
     unsigned const here = num_slots <= before ? 0 : num_slots - before;
@@ -49,97 +49,97 @@ struct slot_map {
     return simt::global_ref<unsigned>{groups[simt::size_t{g} * group_stride]};
   }
 
-  // Makes a cleared map that of a run of num_slots, none of them handed out. One thread, which owns the run; it publishes the run later.
+  // Makes a cleared map that of a span of num_slots, none of them handed out. One thread, which owns the span and publishes it later.
   GPUHEAP_FN void prepare(unsigned num_slots) const {
     unsigned const n = words_for(num_slots);
-    // relaxed: published with the run.
+    // relaxed: published with the span.
     if (num_slots % slots_per_word != 0) at(n - 1).store(all_slots & ~slots_in(n - 1, num_slots), simt::relaxed);
     if (n % words_per_group != 0) group(n / words_per_group).store(words_per_group - n % words_per_group, simt::relaxed);
   }
 
-  // The effects of a change of a word's bits.
+  // What a change of a word's bits did: the word before; and whether a group became entirely free (give) or ceased to be (take), in which
+  // case the caller must add 1 to the header, or subtract it.
   struct change {
     word before = 0;
-    bool group_crossed = false;  // a group became entirely free (give), or ceased to be (take): the caller owes the header 1
+    bool group_crossed = false;
   };
 
   // Whether a fetch_or of `mask` on `before` made a word full.
   [[nodiscard]] GPUHEAP_HD static constexpr bool completes(word before, word mask) {
     return (before & all_slots) != all_slots && ((before | mask) & all_slots) == all_slots;
   }
-  // Frees the slots `mask` of word w. What the owners did to the slots must have been released by a fence before.
+  // Frees the slots `mask` of word w. A fence before has released what the owners did to the slots.
   GPUHEAP_FN change give(unsigned w, word mask) const {
-    // relay: between the fences of threads that freed before and the thread that takes the bits or ends the span. It also sees the setting
-    // of the flag.
+    // relay: comes after the fences of those who freed before, and goes to the thread that takes the bits or ends the span. Pairs with
+    // mark_unlisted() too.
     word const before = at(w).fetch_or(mask, simt::relay);
     return {before, completes(before, mask) && count_full(w)};
   }
-  // Accounts for word w having become full, or for `n` words that the run no longer has; true if the group became full.
+  // Counts word w as full, or `n` words that the span has no more. True: the group became full.
   GPUHEAP_FN bool count_full(unsigned w, unsigned n = 1) const {
     unsigned const before = count_words(w / words_per_group, n);
     return before < words_per_group && before + n >= words_per_group;
   }
-  // The same in group g; returns what its count was.
+  // The same in group g. Returns the count before.
   GPUHEAP_FN unsigned count_words(unsigned g, unsigned n) const {
-    // relay: carries the frees of the word to the thread that finds the span entirely free, and the change of the word itself, whose result
-    // was used.
+    // relay: carries the word's frees to the thread that finds the span entirely free, and the change of the word that was just answered.
     simt::note_performed();
     return group(g).fetch_add(n, simt::relay);
   }
 
-  // The count of group g when the first `drawn` of the `num_slots` slots that a run hands out are all free and the others were never handed
-  // out; of a run as prepare() leaves it. At least words_per_group if all of the group's slots were drawn.
-  [[nodiscard]] GPUHEAP_HD static constexpr unsigned full_words_of(unsigned g, unsigned drawn, unsigned num_slots) {
-    unsigned const n = words_for(num_slots), before = g * words_per_group, full = drawn / slots_per_word;
+  // The count of group g while the first `claimed` of num_slots slots are all free and the others are unclaimed, in a span as prepare()
+  // leaves it. At least words_per_group if all of the group's slots were claimed.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned full_words_of(unsigned g, unsigned claimed, unsigned num_slots) {
+    unsigned const n = words_for(num_slots), before = g * words_per_group, full = claimed / slots_per_word;
     return (full > before ? full - before : 0) + (g == n / words_per_group ? words_per_group - n % words_per_group : 0);
   }
 
-  // Takes up to `wanted` free slots of word w of a run of num_slots, and drops its unlisted flag. Only while the run is bound. `got`
-  // receives the slots.
+  // Takes up to `wanted` free slots of word w of a span of num_slots into `got`, and clears the word's unlisted flag. Only while the span
+  // is active.
   GPUHEAP_FN change take(unsigned w, unsigned num_slots, unsigned wanted, word& got) const {
-    // relaxed: only a guess at what the fetch_and will find.
+    // relaxed: a guess at what the fetch_and will find.
     word const seen = at(w).load(simt::relaxed) & slots_in(w, num_slots);
     word const pick = simt::popcount(seen) > wanted ? seen & simt::low_bits(simt::nth_set_bit(seen, wanted)) : seen;
     got = 0;
     if (pick == 0) return {seen, false};
     return take_mask(w, pick, got);
   }
-  // Chooses which of the `there` free slots of a word, in their order, the first of `wanted` lanes picks; the others pick those that
-  // follow. Slots for `others`, lanes that came to the word before and may not have taken theirs yet, are left out if there are enough: a
-  // lane that picks the same slot gets nothing.
+  // Which of the `there` free slots of a word, in their order, the first of `wanted` lanes picks; the others pick those that follow. Lanes
+  // of `others` claims came to the word before, and may not have taken their slots yet: those are left to them, if there are enough. A lane
+  // that picks a slot which another takes gets nothing.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned first_pick(unsigned there, unsigned wanted, unsigned others) {
     unsigned const room = there > wanted ? there - wanted : 0;
     if (others > room) others -= room + 1;
     return others > room ? 0 : others;
   }
-  // Takes those of the slots `pick` of word w that are free.
+  // Takes those slots of `pick` in word w that are free.
   GPUHEAP_FN change take_mask(unsigned w, word pick, word& got) const {
-    // relay: comes after the fence of the slot's last owner, and before the accesses of the new one.
+    // relay: comes after the fence of each slot's last owner, and goes to the owner of now.
     word const before = at(w).fetch_and(~(pick | unlisted), simt::relay);
     got = before & pick;
     bool const broke = (before & all_slots) == all_slots && got != 0;
     return {before, broke && group(w / words_per_group).fetch_sub(1, simt::relay) == words_per_group};
   }
 
-  // Marks word w of a run of num_slots as unlisted and returns its free slots as they were at that moment. Only while the run is bound.
+  // Marks word w of a span of num_slots as unlisted. Returns its free slots of that moment. Only while the span is active.
   GPUHEAP_FN word mark_unlisted(unsigned w, unsigned num_slots) const {
-    // relay: the free that reads this flag sees that the run has left the list, which the caller's take of it from there has seen done.
-    // Pairs with give().
+    // relay: the free that reads this flag sees that the span has left the list, since the caller has seen it taken from there. Pairs with
+    // give().
     return at(w).fetch_or(unlisted, simt::relay) & slots_in(w, num_slots);
   }
 
-  // Free slots among up to 4 words spread over a run of num_slots, out of `sampled`. A hint.
+  // Counts free slots in up to 4 words spread over a span of num_slots. `sampled` receives how many slots these words have. A hint.
   GPUHEAP_FN unsigned sample(unsigned num_slots, unsigned seed, unsigned& sampled) const {
     unsigned const n = words_for(num_slots);
-    unsigned const looks = n < 4 ? n : 4;
-    unsigned const step = n / looks;
+    unsigned const words_read = n < 4 ? n : 4;
+    unsigned const step = n / words_read;
     unsigned const start = seed % step;
     unsigned found = 0;
     sampled = 0;
     // The four loads are in flight together.
     for (unsigned i = 0; i < 4; ++i) {
       unsigned const w = start + i * step;
-      if (i >= looks) break;
+      if (i >= words_read) break;
       word const has = slots_in(w, num_slots);
       found += simt::popcount(at(w).load(simt::relaxed) & has);
       sampled += simt::popcount(has);
@@ -147,22 +147,21 @@ struct slot_map {
     return found;
   }
 
-  // Makes the first `end` groups of a bound run of num_slots, all entirely free, as if they had never been handed out: their slots' bits
-  // become 0. Lane `rank` of `lanes` does its share; the caller owes the header a group for each.
-  GPUHEAP_FN void renew(unsigned num_slots, unsigned end, unsigned rank, unsigned lanes) const {
+  // Makes the first `end` groups of an active span of num_slots, all entirely free, as if none of their slots had been handed out. Lane
+  // `rank` of `lanes` does its share. The caller subtracts these groups from the header.
+  GPUHEAP_FN void reset(unsigned num_slots, unsigned end, unsigned rank, unsigned lanes) const {
     unsigned const num_words = words_for(num_slots), cut = num_slots % slots_per_word;
     unsigned const last = end * words_per_group < num_words ? end * words_per_group : num_words - (cut != 0 ? 1 : 0);
     constexpr unsigned in_flight = 8;
-    // Eight words a lane in each pass: a kernel's end may wait for these stores, which wait for nothing. Few instructions between them.
-    // relaxed, all: published with the run.
+    // Eight words a lane in each pass, with few instructions between the stores: a kernel's end may wait for them, and they wait for
+    // nothing. relaxed, all: published with the span.
     GPUHEAP_NO_UNROLL
     for (unsigned w = rank; w < last; w += in_flight * lanes) {
-      // Eight passes.
       for (unsigned i = 0; i < in_flight; ++i) {
         if (w + i * lanes < last) at(w + i * lanes).store(0, simt::relaxed);
       }
     }
-    // The word in which the run ends.
+    // The word in which the span ends.
     if (rank == 0 && cut != 0 && end * words_per_group >= num_words)
       at(num_words - 1).store(all_slots & ~simt::low_bits(cut), simt::relaxed);
     GPUHEAP_NO_UNROLL
@@ -172,24 +171,23 @@ struct slot_map {
     }
   }
 
-  // Makes the map of a run of num_slots ready for the next owner of its place: lane `rank` of `lanes` does its share. The run must be
-  // claimed by the caller.
+  // Clears the map of a span of num_slots, which the caller owns, for the next owner of its memory. Lane `rank` of `lanes` does its share.
   GPUHEAP_FN void clear(unsigned num_slots, unsigned rank, unsigned lanes) const {
     unsigned const n = words_for(num_slots), g = groups_for(n);
-    // relaxed: published by the release that gives the memory back.
+    // relaxed: published by the release of the memory.
     GPUHEAP_NO_UNROLL
     for (unsigned w = rank; w < n; w += lanes) at(w).store(0, simt::relaxed);
     GPUHEAP_NO_UNROLL
     for (unsigned i = rank; i < g; i += lanes) group(i).store(0, simt::relaxed);
   }
 
-  // Shortens a bound run from `from` to `to` slots, of which those from `drawn` on were never handed out: frees drawn..to-1 and makes the
-  // rest of the map ready for its next owner. Returns how many groups became full: the caller owes them to the header. One thread.
-  GPUHEAP_FN unsigned shorten(unsigned from, unsigned to, unsigned drawn) const {
+  // Splits an active span of `from` slots at slot `to`; those from `claimed` on are unclaimed. Frees claimed..to-1 and clears the rest of
+  // the map for its next owner. Returns how many groups became full: the caller adds them to the header. One thread.
+  GPUHEAP_FN unsigned split(unsigned from, unsigned to, unsigned claimed) const {
     unsigned const old_words = words_for(from), new_words = words_for(to);
     unsigned crossed = 0;
     if (old_words != new_words) {
-      // What prepare() wrote for the old end. relaxed: published when the memory is given back, or never looked at.
+      // What prepare() wrote for the old end. relaxed: published when the memory is released, or never read.
       if (from % slots_per_word != 0) at(old_words - 1).store(0, simt::relaxed);
       unsigned const old_group = (old_words - 1) / words_per_group;
       bool const same_group = new_words != 0 && (new_words - 1) / words_per_group == old_group;
@@ -201,9 +199,9 @@ struct slot_map {
       }
     }
     GPUHEAP_NO_UNROLL
-    for (unsigned w = drawn / slots_per_word; w < new_words; ++w) {
-      // Slots never handed out, and the bits behind the new end that are not set yet.
-      word const live = drawn > w * slots_per_word ? simt::low_bits(drawn - w * slots_per_word) : 0;
+    for (unsigned w = claimed / slots_per_word; w < new_words; ++w) {
+      // Unclaimed slots, and the bits behind the new end that are not set yet.
+      word const live = claimed > w * slots_per_word ? simt::low_bits(claimed - w * slots_per_word) : 0;
       word const unset = all_slots & ~live;
       if (unset != 0) crossed += give(w, unset).group_crossed;
     }

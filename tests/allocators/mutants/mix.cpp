@@ -1,6 +1,6 @@
 // Contended mixes on a heap of the default allocator, under many schedules, half of them with weak memory: what a mutant of its protocol
 // must fail. Prints how many schedules passed; exit code 1 at the first that did not, 2 if it cannot run.
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 #include <gpuheap/simt/explore.hpp>
 #include <gpuheap/simt/launch.hpp>
 
@@ -14,9 +14,9 @@ namespace {
 
 namespace simt = gpuheap::simt;
 
-// In a hurry: short runs, shards for a few warps, sweeps of nearly full runs, a search after two looks.
-using eager = gpuheap::basic_sharded_runs<gpuheap::sharded::tuning{
-    .lg_run_slots = 6, .guide = 1, .rich = 8, .adoption_looks = 3, .lg_large_launch = 1, .looks = 2}>;
+// Short spans, shards for a few warps, reuse of nearly full spans, a search after two polls: rare steps happen all the time.
+using eager = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
+    .lg_span_slots = 6, .span_free_divisor = 1, .reuse_free_divisor = 8, .partial_samples = 3, .lg_large_launch = 1, .wait_polls = 2}>;
 
 struct fixed_heap {
   explicit fixed_heap(std::size_t bytes)

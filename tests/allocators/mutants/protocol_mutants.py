@@ -13,11 +13,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 HERE = Path(__file__).resolve().parent
 SIMULATOR = ROOT / "build/host/simulator/libgpuheap_simulator.a"
-RUNS = "allocators/sharded_runs/runs.hpp"
-CONTROL = "allocators/sharded_runs/control.hpp"
-SUPPLY = "allocators/sharded_runs/supply.hpp"
-REWIND = "allocators/sharded_runs/rewind.hpp"
-HEAP = "allocators/sharded_runs.hpp"
+SPANS = "allocators/sharded_spans/spans.hpp"
+DRAIN = "allocators/sharded_spans/drain.hpp"
+LARGE = "allocators/sharded_spans/large.hpp"
+PARTIAL = "allocators/sharded_spans/partial.hpp"
+REFILL = "allocators/sharded_spans/refill.hpp"
+RESET = "allocators/sharded_spans/reset.hpp"
+HEAP = "allocators/sharded_spans.hpp"
 MAP = "structures/segment_map.hpp"
 SLOTS = "structures/slot_map.hpp"
 
@@ -33,43 +35,43 @@ class Mutant:
 
 MUTANTS = [
     Mutant(
-        "a run ends while its shard hands it out",
-        RUNS,
-        "if (h.is_bound() || (h.bits & run_header::slots) == 0) return false;",
-        "if ((h.bits & run_header::slots) == 0) return false;",
+        "a span ends while its shard hands it out",
+        SPANS,
+        "if (h.is_active() || (h.bits & span_header::slots) == 0) return false;",
+        "if ((h.bits & span_header::slots) == 0) return false;",
     ),
-    Mutant("a sweep ends before its last group has accounted", RUNS, ".accounted() == num_slots;", ".accounted() + 1 >= num_slots;"),
-    Mutant("a bound run is adopted again", RUNS, "return is_bound ? 0 : next;", "return next;"),
-    Mutant("an ended run keeps its slots' bits", RUNS, "    at.slots_of(page).clear(at.run_slots(h), g.rank(), g.size());\n", ""),
-    Mutant("an ended run keeps its tags", RUNS, "    wipe_tags(page, h.of_segments(), g.rank(), h.length(), g.size());\n", ""),
+    Mutant("a reuse ends before its last group has accounted", PARTIAL, ".accounted() == num_claims;", ".accounted() + 1 >= num_claims;"),
+    Mutant("an active span is acquired again", PARTIAL, "return is_active ? 0 : next;", "return next;"),
+    Mutant("an ended span keeps its slots' bits", SPANS, "    at.slots_of(page).clear(at.span_slots(h), g.rank(), g.size());\n", ""),
+    Mutant("an ended span keeps its tags", SPANS, "    clear_tags(page, h.of_segments(), g.rank(), h.length(), g.size());\n", ""),
     Mutant(
-        "a shard is emptied without a look at who drew meanwhile",
-        CONTROL,
+        "a shard is drained without a look at later claims",
+        DRAIN,
         "if (at.shard(c, k).compare_exchange(seen, 0, simt::consume_release, simt::consume)) return w.bits;",
         "at.shard(c, k).store(0, simt::consume_release);\n      return w.bits;",
     ),
-    Mutant("what a shortened run gives back keeps its tags", CONTROL, "    this->wipe_tags(page, h.of_segments(), kept, length, 1);\n", ""),
+    Mutant("what a split span gives back keeps its tags", DRAIN, "    this->clear_tags(page, h.of_segments(), kept, length, 1);\n", ""),
     Mutant(
-        "a shortened run counts no group that became free by it",
-        CONTROL,
-        "    if (crossed != 0) at.header(page).fetch_add(crossed * run_header::full_one, simt::relay);\n    if (kept",
+        "a split span counts no group that became free by it",
+        DRAIN,
+        "    if (crossed != 0) at.header(page).fetch_add(crossed * span_header::full_one, simt::relay);\n    if (kept",
         "    if (kept",
     ),
     Mutant("a free of a warp's lanes does not wait for them", HEAP, "    if (several) simt::sync_warp(here);\n    simt::fence", "    simt::fence"),
     Mutant(
         "a group that became free is counted without order",
-        RUNS,
-        "run_header const h{at.header(page).fetch_add(run_header::full_one, simt::relay) + run_header::full_one};",
-        "run_header const h{at.header(page).fetch_add(run_header::full_one, simt::relaxed) + run_header::full_one};",
+        SPANS,
+        "span_header const h{at.header(page).fetch_add(span_header::full_one, simt::relay) + span_header::full_one};",
+        "span_header const h{at.header(page).fetch_add(span_header::full_one, simt::relaxed) + span_header::full_one};",
     ),
     Mutant(
-        "a run is published without order",
-        SUPPLY,
+        "a span is published without order",
+        REFILL,
         "at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::consume_release);",
         "at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::relaxed);",
     ),
     Mutant(
-        "a draw acquires nothing",
+        "a claim acquires nothing",
         HEAP,
         "bits = at_.shard(c, k).fetch_add(g.size(), simt::consume);",
         "bits = at_.shard(c, k).fetch_add(g.size(), simt::relaxed);",
@@ -94,14 +96,14 @@ MUTANTS = [
         "return (pages_of(s).fetch_or(mask, simt::relaxed) | mask) == all_pages();",
     ),
     Mutant(
-        "a segment becomes whole whoever has its pages",
+        "a segment becomes whole without a look at its pages",
         MAP,
         "return pages_of(s).compare_exchange(expected, 0, simt::consume_release, simt::relaxed);",
         "pages_of(s).store(0, simt::relaxed);\n    return expected != 0;",
     ),
-    Mutant("a warp's pieces leave its segments whole", CONTROL, "if (served) cut_extent(page, n * together, page + n * g.rank(), n);", ""),
+    Mutant("a warp's pieces leave its segments whole", LARGE, "if (served) cut_extent(page, n * together, page + n * g.rank(), n);", ""),
     Mutant(
-        "a run that begins anew keeps its slots' bits", REWIND, "      theirs->at.slots_of(run.page()).renew(run.num_slots(), end, g.rank(), g.size());\n", ""
+        "a span that is reset keeps its slots' bits", RESET, "      theirs->at.slots_of(span.page()).reset(span.num_slots(), end, g.rank(), g.size());\n", ""
     ),
 ]
 

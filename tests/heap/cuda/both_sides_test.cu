@@ -47,7 +47,7 @@ unsigned use(Ref heap) {
 
 TEST(BothSides, MembersAreNeutralOnTheHost) {
   EXPECT_EQ(use(gpuheap::heap_ref<>{}), 0u);
-  EXPECT_EQ((use(gpuheap::heap_ref<gpuheap::sharded_runs, gpuheap::uncounted>{})), 0u);
+  EXPECT_EQ((use(gpuheap::heap_ref<gpuheap::sharded_spans, gpuheap::uncounted>{})), 0u);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ void use() {
 }
 
 int main() {
-  use<gpuheap::sharded_runs>();
+  use<gpuheap::sharded_spans>();
   use<gpuheap::cuda_malloc>();
   use<gpuheap::atomic_malloc>();
 }

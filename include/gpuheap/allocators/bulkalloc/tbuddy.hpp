@@ -56,7 +56,7 @@ struct alignas(128) tbuddy {
       // relaxed: only a guess at the bits that the taking will find.
       uint64_t const seen = available.leaf(i).load(simt::relaxed);
       if (seen == 0) {
-        (void)available.tidy(i);
+        (void)available.clear_stale(i);
         return false;
       }
       uint64_t pick = seen;
@@ -250,7 +250,7 @@ struct alignas(128) tbuddy {
     while ((seen & both) == both) {
       // consume_release: comes after threads that freed both, and before a thread that takes the parent.
       if (!leaf.compare_exchange(seen, seen & ~both, simt::consume_release, simt::relaxed)) continue;
-      if ((seen & ~both) == 0) (void)available.tidy(node / 64);
+      if ((seen & ~both) == 0) (void)available.clear_stale(node / 64);
       return true;
     }
     return false;

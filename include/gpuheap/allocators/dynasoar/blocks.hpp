@@ -8,7 +8,7 @@
 //
 //   take        an active block: its slots by one AND. None: a free block, whose tag is written before its slots are made free
 //   give back   the slots by an OR. The last one: close the block by a compare-exchange of all slots against none; its bits go; it is free
-//   active      settled after every change from or to "no slot is free" (bitmap_tree::settle)
+//   active      settled after every change from or to "no slot is free" (bitmap_tree::recompute)
 //
 // Why a slot is never given twice. The AND tells which thread took a bit. That thread may have believed the block to be of another class,
 // as the block was closed and opened between the look at the active tree and the AND. But now the block has a slot that is not free, so it
@@ -235,7 +235,7 @@ struct basic_block_pool : pool_layout {
     // relaxed: only a thread that opens the block writes it next, after taking the bit in the free tree.
     if (alone) pool.tag(b).store(0, simt::relaxed);
     unsigned const c = tag.kind();
-    if (alone || before == 0) pool.active(c).settle(b, [&] { return pool.has_room(b, c); });
+    if (alone || before == 0) pool.active(c).recompute(b, [&] { return pool.has_room(b, c); });
     if (alone) {
       // relaxed: the bit is set again only by a thread that opens the block, after taking it from the free tree.
       simt::global_ref<word>{pool.allocated(c)[b / 64]}.fetch_and(~(word{1} << (b % 64)), simt::relaxed);
@@ -243,7 +243,7 @@ struct basic_block_pool : pool_layout {
     }
     pool.moves().end();
   }
-  // acquire, both: see bitmap_tree::settle.
+  // acquire, both: see bitmap_tree::recompute.
   [[nodiscard]] GPUHEAP_FN bool has_room(uint32_t b, unsigned c) const {
     return slots(b).ref().load(simt::acquire) != 0 && block_tag{tag(b).load(simt::acquire)}.is_of(c);
   }

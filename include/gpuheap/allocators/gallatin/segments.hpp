@@ -190,8 +190,8 @@ struct alignas(128) segment_pool {
   // Removes a segment that was seen without blocks from its tree, unless it has got one since: the thread that brought that block home may
   // have set the bit before. A bit that is set later than its segment has blocks is left to the next thread that finds it.
   GPUHEAP_FN void unlist(unsigned c, uint32_t s) {
-    at.segments_with_blocks(c).settle(s, [&] {
-      // acquire: settle() requires it.
+    at.segments_with_blocks(c).recompute(s, [&] {
+      // acquire: recompute() requires it.
       segment_word const now{at.segment(s).ref().load(simt::acquire)};
       return now.is_of_class(c) && now.count() != 0;
     });

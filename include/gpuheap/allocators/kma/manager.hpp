@@ -157,7 +157,7 @@ struct alignas(128) manager {
       // relaxed: a guess; a thread that takes a bit acquires.
       auto bits = tree.leaf(leaf).load(simt::relaxed);
       begin_move();
-      if (bits == 0) tree.tidy(leaf);
+      if (bits == 0) tree.clear_stale(leaf);
       GPUHEAP_NO_UNROLL
       for (; bits != 0 && got.none(); bits &= bits - 1) {
         uint32_t const s = leaf * 64 + simt::lowest_bit(bits);

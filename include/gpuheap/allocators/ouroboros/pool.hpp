@@ -67,7 +67,7 @@ struct chunk_pool {
         uint64_t const seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which taking confirms
         if (seen == 0) {
           moves.begin();
-          tree.tidy(i);
+          tree.clear_stale(i);
           moves.end();
           return false;
         }

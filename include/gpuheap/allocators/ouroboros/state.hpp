@@ -250,7 +250,7 @@ struct alignas(256) heap_state {
     unsigned const first = tree.successor(0), leaf = first / 4096 * 64 + (spread >> 26);
     tree.for_each_leaf(leaf < tree.num_leaves ? leaf : 0, [&](unsigned i) {
       uint64_t seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which taking confirms
-      if (seen == 0) tree.tidy(i);
+      if (seen == 0) tree.clear_stale(i);
       // Ends: a pass that goes on removes bits from `seen` that other threads have got.
       GPUHEAP_NO_UNROLL
       while (seen != 0 && taken.bits == 0) {

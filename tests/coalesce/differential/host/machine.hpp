@@ -2,7 +2,7 @@
 #pragma once
 
 #include <gpuheap/allocators/coalesce.hpp>
-#include <gpuheap/allocators/sharded_runs.hpp>
+#include <gpuheap/allocators/sharded_spans.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/warp.hpp>
 
@@ -29,7 +29,7 @@ struct promises {
 };
 inline promises promised;
 
-using coalescing = gpuheap::basic_coalesce_block_header<gpuheap::sharded_runs>;
+using coalescing = gpuheap::basic_coalesce_block_header<gpuheap::sharded_spans>;
 
 // The default allocator of rewritten programs, with a look at what it is asked.
 struct watched : coalescing {

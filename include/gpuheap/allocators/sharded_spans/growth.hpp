@@ -1,17 +1,18 @@
-// How a sharded-runs heap gets segments and gives them up while no kernel uses it.
+// How a heap gets segments, and gives them up, while no kernel uses it.
 //
-// The layout is that of all the segments that the heap may ever have; runs::segments_there of them, from the first on, have memory.
+// The layout has room for all segments that the heap may ever have. The first spans::segments_there of them have memory.
 //
 //   usable from the start   | control | shard words | segment tags | pages | trees |
 //   grows with the segments                                                        | records .. | group counts .. | slot words .. |
 //   segments .. |
 //
-// A segment that is not there looks like one that is owned and has no run: it is in no tree, no page of it is free, its tag is 0. So no
-// claim finds it, a pointer into it is foreign, and its record, counts and words are never looked at. Metadata stays when segments go.
+// A segment without memory looks like one that is owned and has no span: it is in no tree, none of its pages is free, its tag is 0. So no
+// claim finds it, a pointer into it is foreign, and its record, counts and words are never read. Metadata keeps its memory when segments
+// go.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/sharded_runs/control.hpp>
+#include <gpuheap/allocators/sharded_spans/control.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/runtime.hpp>
 
@@ -21,14 +22,14 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// Segments first..end-1, which a kernel with one thread per leaf of the tree of whole segments goes through. first < end.
+// The segments first..end-1, first < end. A kernel visits them with one thread for each leaf of the tree of whole segments.
 struct segment_range {
   unsigned first = 0, end = 0;
 
   [[nodiscard]] GPUHEAP_HD unsigned num_leaves() const {
     return (end - 1) / bitmap_tree::bits_per_leaf - first / bitmap_tree::bits_per_leaf + 1;
   }
-  // Thread i's leaf, and which of its segments are meant.
+  // Thread i's leaf, and which of its segments are in the range.
   [[nodiscard]] GPUHEAP_HD unsigned leaf(unsigned i) const { return first / bitmap_tree::bits_per_leaf + i; }
   [[nodiscard]] GPUHEAP_HD uint64_t mask(unsigned leaf) const {
     unsigned const base = leaf * bitmap_tree::bits_per_leaf;
@@ -37,9 +38,9 @@ struct segment_range {
   }
 };
 
-// Kernel: these segments are there from now on, all of them free. relaxed, all: ordered by the kernel's end.
+// Kernel: adds these segments, all of them free. relaxed, all: ordered by the kernel's end.
 struct add_segments {
-  runs* heap;
+  spans* heap;
   segment_range range;
   GPUHEAP_FN void operator()(unsigned i) const {
     layout const& at = heap->at;
@@ -52,14 +53,14 @@ struct add_segments {
     if (is_partial) heap->segments().break_up(range.end - 1, simt::low_bits(there % 64));
     unsigned const pages = there - (range.first << at.lg_pages);
     simt::global_ref<unsigned>{heap->num_free}.fetch_add(pages, simt::relaxed);
-    simt::global_ref<unsigned>{heap->least_free}.fetch_add(pages, simt::relaxed);  // what was held stays the same
+    simt::global_ref<unsigned>{heap->least_free}.fetch_add(pages, simt::relaxed);  // the peak of held pages stays the same
     simt::global_ref<unsigned>{heap->segments_there}.store(range.end, simt::relaxed);
     simt::global_ref<unsigned>{heap->pages_there}.store(there, simt::relaxed);
   }
 };
-// Kernel: these segments, which are the last and all free, are not there any more. relaxed, all: likewise.
-struct drop_segments {
-  runs* heap;
+// Kernel: removes these segments, which are the last and all free. relaxed, all: ordered by the kernel's end.
+struct remove_segments {
+  spans* heap;
   segment_range range;
   GPUHEAP_FN void operator()(unsigned i) const {
     (void)heap->at.whole_tree().take_mask(range.leaf(i), range.mask(range.leaf(i)));
@@ -68,14 +69,14 @@ struct drop_segments {
     simt::global_ref<unsigned> const least_free{heap->least_free};
     unsigned const held = (range.end << lg_pages) - least_free.load(simt::relaxed);
     simt::global_ref<unsigned>{heap->peak_held}.fetch_max(held, simt::relaxed);
-    unsigned const dropped = (range.end - range.first) << lg_pages;
-    unsigned const left = simt::global_ref<unsigned>{heap->num_free}.fetch_sub(dropped, simt::relaxed) - dropped;
+    unsigned const removed = (range.end - range.first) << lg_pages;
+    unsigned const left = simt::global_ref<unsigned>{heap->num_free}.fetch_sub(removed, simt::relaxed) - removed;
     least_free.store(left, simt::relaxed);
     simt::global_ref<unsigned>{heap->segments_there}.store(range.first, simt::relaxed);
     simt::global_ref<unsigned>{heap->pages_there}.store(range.first << lg_pages, simt::relaxed);
   }
 };
-// Kernel of one warp: takes back what shards hold and nothing lives in.
+// Kernel of one warp: drains all shards that hold a span without using it.
 template <tuning Tuning>
 struct reclaim_all {
   control<Tuning>* heap;
@@ -83,25 +84,25 @@ struct reclaim_all {
 };
 
 #if GPUHEAP_HAS_HOST
-// The parts of a heap that grows. Host. The control block begins the region, whose base is aligned. A template, so that heaps that do not
-// grow make none of its kernels.
-template <class Runs>
+// The parts of a heap that grows. Host. The control block begins the region, whose base is aligned. This is a template, so a heap that does
+// not grow compiles none of its kernels.
+template <class Spans>
 struct growing_parts {
   layout const& at;
-  Runs* heap;
+  Spans* heap;
 
   [[nodiscard]] size_t offset_of(void const* p) const {
     return static_cast<size_t>(static_cast<char const*>(p) - reinterpret_cast<char const*>(heap));
   }
-  // What is usable from the start.
+  // Bytes that are usable from the start.
   [[nodiscard]] size_t fixed_bytes() const { return offset_of(at.records); }
   [[nodiscard]] size_t group_bytes() const { return size_t{at.groups_per_page} * at.group_stride * sizeof(unsigned); }
   [[nodiscard]] size_t word_bytes() const { return size_t{at.words_per_page} * sizeof(uint64_t); }
-  // All metadata of a heap of so many segments.
+  // Bytes of metadata of a heap of so many segments.
   [[nodiscard]] size_t metadata_bytes(unsigned segments) const {
     return fixed_bytes() + size_t{segments} * at.record_bytes + (size_t{segments} << at.lg_pages) * (group_bytes() + word_bytes());
   }
-  // Segments that fit into so many bytes beside their metadata.
+  // Segments that fit into so many bytes together with their metadata.
   [[nodiscard]] unsigned segments_within(size_t bytes) const {
     if (bytes < fixed_bytes()) return 0;
     size_t const each = at.segment_bytes() + metadata_bytes(1) - fixed_bytes();
@@ -109,7 +110,7 @@ struct growing_parts {
     return fit < at.num_segments() ? static_cast<unsigned>(fit) : at.num_segments();
   }
 
-  // Makes segments first..end-1 usable, with their metadata, and free. Nothing has changed if map() throws.
+  // Makes the segments of the range usable, with their metadata, and free. If map() throws, nothing has changed.
   void add(segment_range range, memory::map_function const& map, stream_ref stream) const {
     if (range.first == range.end) return;
     struct part {
@@ -119,18 +120,16 @@ struct growing_parts {
     part const parts[] = {
         {at.records, at.record_bytes}, {at.groups, group_bytes() * 64}, {at.words, word_bytes() * 64}, {at.base, at.segment_bytes()}};
     size_t const first = range.first, segments = range.end - range.first;
-    // Ends: one pass per part.
     for (part const& p : parts) map(offset_of(p.array) + first * p.bytes, segments * p.bytes);
-    // Metadata of segments that were there before is overwritten. The last part is data.
-    // Ends: one pass per part.
+    // The metadata of segments that had memory before is overwritten. The last part is data.
     for (part const& p : parts) {
       if (p.array != at.base) simt::fill(static_cast<char*>(p.array) + first * p.bytes, 0, segments * p.bytes, stream);
     }
     launch(range.num_leaves(), add_segments{heap, range}, {.stream = stream});
   }
 
-  // Drops the free segments at the end of those `there`, but for the first. Returns how many. Waits for the stream.
-  [[nodiscard]] unsigned drop_free(unsigned there, stream_ref stream) const {
+  // Removes the free segments at the end of those `there`, except the first. Returns how many. Waits for the stream.
+  [[nodiscard]] unsigned remove_free(unsigned there, stream_ref stream) const {
     bitmap_tree const whole = at.whole_tree();
     std::vector<uint64_t> leaves(size_t{whole.num_leaves} * whole.leaf_stride);
     simt::copy(leaves.data(), whole.leaves, leaves.size() * sizeof(uint64_t), stream);
@@ -140,7 +139,7 @@ struct growing_parts {
     while (left > 1 && (leaves[size_t{(left - 1) / 64} * whole.leaf_stride] >> ((left - 1) % 64) & 1) != 0) --left;
     if (left == there) return 0;
     segment_range const range{left, there};
-    launch(range.num_leaves(), drop_segments{heap, range}, {.stream = stream});
+    launch(range.num_leaves(), remove_segments{heap, range}, {.stream = stream});
     simt::synchronize(stream);
     return there - left;
   }

@@ -1,18 +1,20 @@
-// The invariants of a sharded-runs heap at rest, as code: host only, for tests and for people who suspect their heap (heap::verify).
+// The invariants of a heap at rest, as code. Host only: for tests, and for users who suspect their heap (heap::verify).
 //
 // At rest means that no kernel is running on the heap. Then:
-//   1. nothing moves, and every page is exactly one of: free (in a whole segment or a broken one), in a run, in a large allocation;
+//   1. no relocation is open, and every page is exactly one of: free (in a whole segment or a broken one), in a span, in a large
+//   allocation;
 //   2. free memory has no tag and an unused header; used memory has the tags that its header implies;
-//   3. a run's group counts and its header's count say how many words and groups are entirely free;
-//   4. a run is bound exactly if one shard holds it; a fresh run's slots not yet handed out have bit 0;
-//   5. a run with a free slot can be found: it is listed, or a shard holds it; a run that is entirely free and not bound does not exist;
-//   6. every set bit of a tree has its summary bits, and every class with something is in the set of its kind; a segment with free pages is
-//      among the broken ones, and none is both whole and broken up, or broken up with all its pages free;
-//   7. a segment that is not there has nothing of all this;
-//   8. the numbers of free pages and of pages held by each class are what the counters say.
+//   3. a span's group counts and its header's count say how many words and groups are entirely free;
+//   4. a span is active exactly if one shard holds it; the unclaimed slots of a new span have bit 0;
+//   5. a span with a free slot can be found: it is in the partial list, or a shard holds it; no inactive span is entirely free;
+//   6. every set bit of a tree has its summary bits, and every class with active or partial spans is in the set of that kind; a segment
+//   with
+//      free pages is among the broken ones, and none is both whole and broken, or broken with all its pages free;
+//   7. a segment without memory has nothing of all this;
+//   8. the counters of free pages, and of pages held by each class, are right.
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs/image.hpp>
+#include <gpuheap/allocators/sharded_spans/image.hpp>
 
 #if GPUHEAP_HAS_HOST
 #include <string>
@@ -20,19 +22,19 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What a walk over a heap at rest found.
+// What a walk over a heap at rest finds.
 struct audit {
   std::string problem;  // empty: every invariant holds
-  simt::size_t free_bytes = 0, runs = 0, large_allocations = 0;
-  simt::size_t live_slots = 0;  // handed out and not freed
+  simt::size_t free_bytes = 0, spans = 0, large_allocations = 0;
+  simt::size_t live_slots = 0;  // claimed and not freed
   simt::size_t live_bytes = 0;  // of those slots, and of large allocations
 };
 
-// Walks the whole heap, whose control block begins with `heap`, a sharded::runs. A template, so that programs that do not ask compile none
+// Walks the whole heap, whose control block begins with `heap`, a sharded::spans. A template, so programs that do not use it compile none
 // of it. Waits for the stream; no kernel may be running on the heap.
-template <class Runs>
-[[nodiscard]] audit verify(layout const& at, Runs const* heap, stream_ref stream) {
-  detail::image<Runs> const now{at, heap, stream};
+template <class Spans>
+[[nodiscard]] audit verify(layout const& at, Spans const* heap, stream_ref stream) {
+  detail::image<Spans> const now{at, heap, stream};
   audit found;
   auto const fail = [&found](std::string const& what) {
     if (found.problem.empty()) found.problem = what;
@@ -40,39 +42,38 @@ template <class Runs>
   auto const name = [](unsigned page) { return "page " + std::to_string(page); };
   unsigned const num_segments = now.block.segments_there, num_pages = now.block.pages_there;
 
-  if (!structures::relocation_count::quiet(now.block.relocation_word)) fail("a move is under way, or was never ended");
+  if (!structures::relocation_count::quiet(now.block.relocation_word)) fail("a relocation is open, or was never ended");
 
-  // Who holds which run.
+  // Which shard holds which span.
   std::vector<shard_word> holder(num_pages);
-  // Ends: one pass per shard.
   for (unsigned c = 0; c < at.num_classes; ++c) {
-    for (unsigned k = 0; k < at.num_shards(); ++k) {  // Ends: likewise.
+    for (unsigned k = 0; k < at.num_shards(); ++k) {
       shard_word const w{now.shards[size_t{(c << at.lg_shards) + k} * at.shard_stride]};
-      if (!w.has_run()) {
+      if (!w.has_span()) {
         if (!w.is_idle()) fail("class " + std::to_string(c) + " has a shard that nobody replaces");
         continue;
       }
       if (!w.has_room()) fail("class " + std::to_string(c) + " has a used-up shard that nobody replaces");
       if (!now.header(w.page()).serves(c))
         fail("a shard of class " + std::to_string(c) + " holds " + name(w.page()) + ", which does not serve it");
-      if (holder[w.page()].has_run()) fail(name(w.page()) + " is held by two shards");
-      if ((now.block.bound_word >> c & 1) == 0) fail("class " + std::to_string(c) + " holds a run but is not among the bound classes");
+      if (holder[w.page()].has_span()) fail(name(w.page()) + " is held by two shards");
+      if ((now.block.active_word >> c & 1) == 0)
+        fail("class " + std::to_string(c) + " holds a span but is not among the classes with active spans");
       holder[w.page()] = w;
     }
   }
 
   std::vector<unsigned> held(at.num_classes);
   unsigned free_pages = 0;
-  // Ends: every pass goes on to the next page that is not part of what it looked at.
+  // Ends: `page` rises: every pass goes on after what it looked at.
   for (unsigned page = 0; page < num_pages;) {
-    run_header const h = now.header(page);
+    span_header const h = now.header(page);
     unsigned const s = page >> at.lg_pages;
     if (now.is_free(page)) {
       if (now.page_tag(page) != 0) fail(name(page) + " is free but tagged");
-      if (now.segment_tag(s) != (now.is_whole(s) ? 0 : run_tag::broken_up))
+      if (now.segment_tag(s) != (now.is_whole(s) ? 0 : span_tag::broken_up))
         fail(name(page) + " is free, and its segment has the tag of another state");
-      if ((h.bits & (run_header::slots | run_header::large)) != 0) fail(name(page) + " is free but its header is in use");
-      // Ends: one pass per word.
+      if ((h.bits & (span_header::slots | span_header::large)) != 0) fail(name(page) + " is free but its header is in use");
       for (unsigned w = 0; w < at.words_per_page; ++w) {
         if (now.words[size_t{page} * at.words_per_page + w] != 0) fail(name(page) + " is free but has bits set");
       }
@@ -88,48 +89,44 @@ template <class Runs>
         fail(name(page) + " begins a large allocation that is longer than the heap");
         break;
       }
-      // Ends: one pass per page.
       for (unsigned i = page; i < end; ++i) {
         unsigned const segment = i / 64;
-        // It has this segment entirely.
+        // The allocation has all of this segment.
         bool const all = segment * 64 >= page && segment * 64 + 64 <= end;
-        run_tag::word const of_segment = all ? (segment * 64 == page ? run_tag::large_head : 0) : run_tag::broken_up;
+        span_tag::word const of_segment = all ? (segment * 64 == page ? span_tag::large_head : 0) : span_tag::broken_up;
         if (now.segment_tag(segment) != of_segment) fail(name(i) + " is in a large allocation and its segment has another tag");
-        if (now.page_tag(i) != (i == page && !all ? run_tag::large_head : 0))
+        if (now.page_tag(i) != (i == page && !all ? span_tag::large_head : 0))
           fail(name(i) + " is in a large allocation and has another tag");
         if (now.is_free(i)) fail(name(i) + " is free and in a large allocation");
       }
       page = end;
       continue;
     }
-    if ((h.bits & run_header::slots) == 0) {
+    if ((h.bits & span_header::slots) == 0) {
       fail(name(page) + " is lost: neither free nor in use");
       ++page;
       continue;
     }
-    ++found.runs;
+    ++found.spans;
     unsigned const c = h.size_class(), length = h.length();
-    unsigned const run_pages = h.of_segments() ? length << at.lg_pages : length;
-    held[c] += run_pages;
-    bool const is_held = holder[page].has_run();
-    if (h.is_bound() != is_held) fail(name(page) + (is_held ? " is held by a shard but not bound" : " is bound but no shard holds it"));
-    // Ends: one pass per unit.
+    unsigned const span_pages = h.of_segments() ? length << at.lg_pages : length;
+    held[c] += span_pages;
+    bool const is_held = holder[page].has_span();
+    if (h.is_active() != is_held) fail(name(page) + (is_held ? " is held by a shard but not active" : " is active but no shard holds it"));
     for (unsigned i = 0; i < length; ++i) {
-      run_tag const tag{h.of_segments() ? now.segment_tag(s + i) : now.page_tag(page + i)};
-      if (!h.of_segments() && now.segment_tag(s) != run_tag::broken_up) fail(name(page) + " is in a run, and its segment is not broken up");
+      span_tag const tag{h.of_segments() ? now.segment_tag(s + i) : now.page_tag(page + i)};
+      if (!h.of_segments() && now.segment_tag(s) != span_tag::broken_up)
+        fail(name(page) + " is in a span, and its segment is not broken up");
       if (!tag.is_slotted() || tag.size_class() != c || tag.length() != length || tag.distance() != i)
-        fail(name(page) + " has a tag unlike its run");
+        fail(name(page) + " has a tag unlike its span");
     }
-    // Ends: one pass per page.
-    for (unsigned i = 0; i < run_pages; ++i) {
-      if (now.is_free(page + i)) fail(name(page + i) + " is free and in a run");
+    for (unsigned i = 0; i < span_pages; ++i) {
+      if (now.is_free(page + i)) fail(name(page + i) + " is free and in a span");
     }
-    unsigned const num_slots = at.run_slots(h), num_words = slot_map::words_for(num_slots);
+    unsigned const num_slots = at.span_slots(h), num_words = slot_map::words_for(num_slots);
     unsigned full_groups = 0, free_slots = 0;
-    // Ends: one pass per group.
     for (unsigned g = 0; g < slot_map::groups_for(num_words); ++g) {
       unsigned full_words = 0;
-      // Ends: one pass per word of a full group, of which the run may lack some.
       for (unsigned w = g * slot_map::words_per_group; w < (g + 1) * slot_map::words_per_group; ++w) {
         if (w >= num_words) {
           ++full_words;
@@ -146,23 +143,22 @@ template <class Runs>
     }
     if (h.full_groups() != full_groups) fail(name(page) + " has a wrong count of full groups");
     unsigned handed_out = num_slots;
-    if (is_held && !holder[page].is_sweep()) handed_out -= holder[page].num_slots() - holder[page].next();
+    if (is_held && !holder[page].is_reused()) handed_out -= holder[page].num_slots() - holder[page].next();
     if (is_held &&
-        holder[page].num_draws() > (holder[page].is_sweep() ? slot_map::words_for(num_slots) * slot_map::slots_per_word : num_slots))
+        holder[page].num_claims() > (holder[page].is_reused() ? slot_map::words_for(num_slots) * slot_map::slots_per_word : num_slots))
       fail(name(page) + " is shorter than its shard says");
     if (free_slots > handed_out) fail(name(page) + " has more freed slots than were handed out");
-    if (h.accounted() != (is_held && holder[page].is_sweep() ? holder[page].next() : 0))
-      fail(name(page) + " has a wrong account of its sweep");
-    bool const listed = now.has(now.here(at.list_tree(c)), page) && (now.block.listed_word >> c & 1) != 0;
+    if (h.accounted() != (is_held && holder[page].is_reused() ? holder[page].next() : 0))
+      fail(name(page) + " has a wrong account of its reused");
+    bool const listed = now.has(now.here(at.partial_tree(c)), page) && (now.block.partial_word >> c & 1) != 0;
     if (!is_held && free_slots == num_slots) fail(name(page) + " is empty and was not released");
     if (!is_held && free_slots != 0 && !listed) fail(name(page) + " has free slots that nobody can find");
     found.live_slots += handed_out - free_slots;
     found.live_bytes += size_t{handed_out - free_slots} * size_classes::slot_bytes(c);
-    page += run_pages;
+    page += span_pages;
   }
   found.free_bytes = size_t{free_pages} << at.page_shift;
 
-  // Ends: one pass per segment.
   for (unsigned s = 0; s < num_segments; ++s) {
     uint64_t const pages = now.pages[s];
     if (pages == 0) continue;
@@ -170,7 +166,6 @@ template <class Runs>
     if (pages == ~uint64_t{0}) fail("segment " + std::to_string(s) + " is broken up and all free");
     if (!now.has(now.here(at.broken_tree()), s)) fail("segment " + std::to_string(s) + " has free pages that nobody can find");
   }
-  // Ends: one pass per segment.
   for (unsigned s = num_segments; s < at.num_segments(); ++s) {
     if (now.is_whole(s) || now.pages[s] != 0 || now.segment_tag(s) != 0) fail("segment " + std::to_string(s) + " is in use and not there");
   }
@@ -180,9 +175,8 @@ template <class Runs>
   };
   check_tree(at.whole_tree(), at.segment_leaves(), "whole segments");
   check_tree(at.broken_tree(), at.segment_leaves(), "broken segments");
-  // Ends: one pass per class.
   for (unsigned c = 0; c < at.num_classes; ++c) {
-    check_tree(at.list_tree(c), num_segments, "listed runs of class " + std::to_string(c));
+    check_tree(at.partial_tree(c), num_segments, "partial spans of class " + std::to_string(c));
     if (now.block.held[c] != held[c])
       fail("class " + std::to_string(c) + " holds " + std::to_string(held[c]) + " pages, not " + std::to_string(now.block.held[c]));
   }

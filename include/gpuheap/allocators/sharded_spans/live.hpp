@@ -1,15 +1,15 @@
-// What lives in a sharded-runs heap, counted by a kernel over its metadata: tags, slot words, shard words, headers of large allocations.
+// The live blocks of a heap, counted by a kernel over its metadata: tags, slot words, shard words, headers of large allocations.
 //
-// A warp looks at 32 pages at a time. Lane i finds out from the tag of page i which of that page's slot words belong to a run; then all
-// lanes read the words of one page after the other side by side, since nearly all bytes that a census reads are slot words. A slot that no
-// draw has reached looks live in its word: the shard that holds its run says how many there are.
+// A warp looks at 32 pages at a time. Lane i reads the tag of page i, which says which of that page's slot words belong to a span. Then all
+// lanes read the words of one page after the other side by side: nearly all bytes that a census reads are slot words. An unclaimed slot
+// looks live in its word; the shard word of its span says how many there are.
 //
-// At rest the counts are exact. While kernels use the heap the census reads nothing that is not there, and its counts mix several moments:
+// At rest the counts are exact. While kernels use the heap, a census reads nothing that does not exist, and its counts mix several moments:
 // a sum may be below zero, modulo 2^64.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/sharded_runs/runs.hpp>
+#include <gpuheap/allocators/sharded_spans/spans.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/warp.hpp>
 
@@ -29,19 +29,19 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
   return at.heads_large(at.address(page, 0, 0), page, found);
 }
 // Bytes of the large allocation with this header.
-[[nodiscard]] GPUHEAP_HD inline uint64_t large_bytes(layout const& at, run_header h) { return uint64_t{h.large_pages()} << at.page_shift; }
+[[nodiscard]] GPUHEAP_HD inline uint64_t large_bytes(layout const& at, span_header h) { return uint64_t{h.large_pages()} << at.page_shift; }
 
-// The slot words of one page that belong to a run.
+// The slot words of one page that belong to a span.
 struct page_words {
-  unsigned num_words = 0;   // from the page's first on
-  unsigned first_word = 0;  // which word of the run the page's first is
-  unsigned num_slots = 0;   // of the run
+  unsigned num_words = 0;   // from the page's first one on
+  unsigned first_word = 0;  // the number of the page's first word in the span
+  unsigned num_slots = 0;   // of the span
   unsigned size_class = 0;
 
   // Of the page whose tag is `found`.
   [[nodiscard]] GPUHEAP_HD static page_words of(layout const& at, unsigned page, layout::tag_found found) {
     if (!found.tag.is_slotted()) return {};
-    unsigned const c = found.tag.size_class(), num_slots = at.run_slots(c, found.tag.length(), found.of_segments);
+    unsigned const c = found.tag.size_class(), num_slots = at.span_slots(c, found.tag.length(), found.of_segments);
     unsigned const units = found.tag.distance(), in_unit = page & ((1u << at.lg_pages) - 1);
     unsigned const first = (found.of_segments ? (units << at.lg_pages) + in_unit : units) * at.words_per_page;
     unsigned const all = slot_map::words_for(num_slots), left = first < all ? all - first : 0;
@@ -49,17 +49,17 @@ struct page_words {
   }
 };
 
-// Sums over all sizes, of one thread until end().
+// Sums over all sizes. One thread's, until end().
 struct total_tally {
   live_total* into;
   uint64_t allocations = 0, bytes = 0;
 
-  // All lanes of a warp, each with its part of what lives in slots of class c.
+  // All lanes of a warp call, each with its part of the slots of class c that look live.
   GPUHEAP_FN void add(unsigned c, unsigned live) {
     allocations += live;
     bytes += uint64_t{live} * size_classes::slot_bytes(c);
   }
-  // One thread: `slots` of class c that were counted and do not live; a large allocation.
+  // One thread: `slots` of class c that were counted and are not live.
   GPUHEAP_FN void take_off(unsigned c, unsigned slots) {
     allocations -= slots;
     bytes -= uint64_t{slots} * size_classes::slot_bytes(c);
@@ -68,9 +68,8 @@ struct total_tally {
     ++allocations;
     bytes += large;
   }
-  // All lanes of a warp.
+  // All lanes of a warp call.
   GPUHEAP_FN void end() {
-    // Ends: five steps.
     for (unsigned step = simt::warp_lanes / 2; step != 0; step /= 2) {
       allocations += simt::shuffle_xor(simt::all_lanes, allocations, step);
       bytes += simt::shuffle_xor(simt::all_lanes, bytes, step);
@@ -82,17 +81,17 @@ struct total_tally {
   }
 };
 
-// Counts for each size: in device memory, zeroed.
+// Counts for each size, in device memory, zero at first.
 struct live_counts_by_size {
   uint64_t slots[size_classes::count] = {};
   uint64_t num_large = 0;
 };
 struct size_tally {
   live_counts_by_size* into;
-  uint64_t* large;  // where the bytes of each large allocation go
-  uint64_t room;    // for so many
+  uint64_t* large;  // takes the bytes of each large allocation
+  uint64_t room;    // how many it has room for
 
-  // As total_tally's. relaxed, all: as there.
+  // As those of total_tally. relaxed, all: read after the kernel.
   GPUHEAP_FN void add(unsigned c, unsigned live) {
     live = simt::reduce_add(simt::all_lanes, live);
     if (simt::lane_id() == 0 && live != 0) simt::global_ref<uint64_t>{into->slots[c]}.fetch_add(live, simt::relaxed);
@@ -105,26 +104,24 @@ struct size_tally {
   GPUHEAP_FN void end() {}
 };
 
-// Kernel of whole warps, `threads` in all. A template, so that programs that do not ask compile none of it.
-template <class Runs, class Tally>
+// Kernel of whole warps, `threads` in all. A template, so programs that do not use it compile none of it.
+template <class Spans, class Tally>
 struct count_live {
-  Runs* heap;
+  Spans* heap;
   Tally into;
   unsigned threads;
 
   GPUHEAP_FN void operator()(unsigned i) const {
     layout const& at = heap->at;
     Tally tally = into;
-    // relaxed, here and below: what a kernel before this one wrote, or any moment's value.
+    // relaxed, here and below: an earlier kernel wrote these, or any moment's value will do.
     unsigned const num_pages = simt::global_ref<unsigned>{heap->pages_there}.load(simt::relaxed);
-    // Ends: one pass per 32 pages of this warp's.
     GPUHEAP_NO_UNROLL
     for (unsigned first = i - simt::lane_id(); first < num_pages; first += threads) count_pages(at, first, num_pages, tally);
-    // Ends: one pass per shard of this thread's.
     GPUHEAP_NO_UNROLL
     for (unsigned k = i; k < at.num_classes << at.lg_shards; k += threads) {
       shard_word const w{at.shard(k >> at.lg_shards, k & (at.num_shards() - 1)).load(simt::relaxed)};
-      if (w.has_run() && w.has_room() && !w.is_sweep()) tally.take_off(k >> at.lg_shards, w.num_slots() - w.next());
+      if (w.has_span() && w.has_room() && !w.is_reused()) tally.take_off(k >> at.lg_shards, w.num_slots() - w.next());
     }
     tally.end();
   }
@@ -137,11 +134,10 @@ struct count_live {
       auto const found = at.tag_of(page);
       mine = page_words::of(at, page, found);
       if (begins_large(at, page, found)) {
-        run_header const h{at.header(page).load(simt::relaxed)};
+        span_header const h{at.header(page).load(simt::relaxed)};
         if (h.is_large()) tally.add_large(large_bytes(at, h));
       }
     }
-    // Ends: one pass per page that has words of a run.
     GPUHEAP_NO_UNROLL
     for (simt::lane_mask with = simt::ballot(simt::all_lanes, mine.num_words != 0); with != 0; with &= with - 1) {
       unsigned const lane = simt::lowest_bit(with);
@@ -154,10 +150,9 @@ struct count_live {
   [[nodiscard]] GPUHEAP_FN static unsigned live_in(uint64_t* words, page_words of) {
     constexpr unsigned at_once = 4;
     unsigned live = 0;
-    // Ends: one pass per 128 words.
     GPUHEAP_NO_UNROLL
     for (unsigned first = simt::lane_id(); first < of.num_words; first += at_once * simt::warp_lanes) {
-      // Ends: four words, whose loads are in flight together.
+      // Four words, whose loads are in flight together.
       for (unsigned j = 0; j < at_once; ++j) {
         unsigned const w = first + j * simt::warp_lanes;
         if (w >= of.num_words) continue;
@@ -170,24 +165,24 @@ struct count_live {
 };
 
 #if GPUHEAP_HAS_HOST
-template <class Runs, class Tally>
-void launch_count(layout const& at, Runs* heap, Tally tally, stream_ref stream) {
+template <class Spans, class Tally>
+void launch_count(layout const& at, Spans* heap, Tally tally, stream_ref stream) {
   constexpr unsigned block_threads = 256;
   unsigned const wanted = static_cast<unsigned>(simt::round_up_pow2(at.num_pages, block_threads));
-  unsigned const most = simt::most_resident_threads<count_live<Runs, Tally>>(block_threads), threads = wanted < most ? wanted : most;
-  launch(threads, count_live<Runs, Tally>{heap, tally, threads}, {.block_threads = block_threads, .stream = stream});
+  unsigned const most = simt::most_resident_threads<count_live<Spans, Tally>>(block_threads), threads = wanted < most ? wanted : most;
+  launch(threads, count_live<Spans, Tally>{heap, tally, threads}, {.block_threads = block_threads, .stream = stream});
 }
 
-// In stream order: stores how many allocations live, and their bytes, in device memory at `into`. Host.
-template <class Runs>
-void take_census(layout const& at, Runs* heap, live_total* into, stream_ref stream) {
+// In stream order: stores the number of live blocks, and their bytes, in device memory at `into`. Host.
+template <class Spans>
+void take_census(layout const& at, Spans* heap, live_total* into, stream_ref stream) {
   simt::fill(into, 0, sizeof *into, stream);
   launch_count(at, heap, total_tally{into}, stream);
 }
 
-// One entry for each size that has live blocks, small sizes first. Host; waits for the stream.
-template <class Runs>
-[[nodiscard]] std::vector<live_size> live_blocks(layout const& at, Runs* heap, stream_ref stream) {
+// One entry for each size of live blocks, by size. Host; waits for the stream.
+template <class Spans>
+[[nodiscard]] std::vector<live_size> live_blocks(layout const& at, Spans* heap, stream_ref stream) {
   memory::allocation const memory{memory::device, sizeof(live_counts_by_size)};
   live_counts_by_size counts;
   auto const count = [&](uint64_t* large, uint64_t room) {
@@ -207,7 +202,6 @@ template <class Runs>
     simt::synchronize(stream);
   }
   std::vector<live_size> sizes;
-  // Ends: one pass per class.
   for (unsigned c = 0; c < size_classes::count; ++c) {
     if (static_cast<std::int64_t>(counts.slots[c]) > 0) sizes.push_back({size_classes::slot_bytes(c), counts.slots[c]});
   }
@@ -216,7 +210,6 @@ template <class Runs>
     uint64_t const left = *static_cast<uint64_t const*>(a), right = *static_cast<uint64_t const*>(b);
     return int{left > right} - int{left < right};
   });
-  // Ends: one pass per large allocation.
   for (uint64_t const bytes : large) {
     if (sizes.empty() || sizes.back().block_bytes != bytes) sizes.push_back({bytes, 0});
     ++sizes.back().blocks;

@@ -1,29 +1,31 @@
-// gpuheap's own allocator: per size class a few shard words through which whole warps draw slots, one atomic a warp.
+// The default allocator: a few shard words for each size class, from which warps claim slots by one atomic.
 //
-// Not published before. It descends from measurements of our own (docs/decisions/) and from ideas of many allocators in this folder:
-// warp aggregation (XMalloc), bitmaps hashed apart (ScatterAlloc), slabs that change class when empty (Halloc), contiguous segments found
-// in bitmap trees (Gallatin).
+// malloc: the lanes of a warp that ask for one class add their number to a shard word of the class. The old value names a span and the
+// first
+//         of their slots; unused slots touch no other memory. The claim that reaches the end of a span refills the shard. Other warps wait,
+//         or claim from another shard.
+// free:   one fetch_or for each word of the spans' bitmaps in which the warp frees slots. A word that became entirely free is counted. A
+// span
+//         of which all slots are free becomes unused memory, for any class and any larger request.
+// Reuse:  an active span of which nothing is live is reset. Refills reuse partial spans that earlier launches left. Before a request is
+//         refused, every free slot of its class and of larger ones is looked at, and what other classes' shards hold unused is drained.
 //
-// malloc: the lanes of a warp that ask for one class draw together: one fetch_add on the class's shard word returns the run AND the slots.
-//         Fresh slots touch no other memory. The draw that reaches the end of a run fetches the next one; others wait or draw elsewhere.
-// free:   one fetch_or in the run's bitmap per word that the warp's pointers lie in. Only a word that became entirely free is counted; a
-//         run all of whose slots are free goes back to the free segments, for any class or any larger request.
-// Reuse:  a run of which nothing is live begins anew; what earlier launches left is swept by the same draws; before anyone is refused,
-//         every freed slot of the class and of larger classes is looked at, and unused slots held by other classes' shards are taken back.
-// docs/allocator.md has drawings.
+// Progress: malloc is blocking. Before the end of a span it is wait-free. There it waits for the thread that refills the shard, and that
+// thread waits for nobody. free is lock-free, and mostly wait-free. malloc returns nullptr only after a search that found no slot of the
+// class or a larger one and no free page, and that no other thread's relocation crossed.
 //
-// Progress: malloc is blocking: at the end of a run it waits for the thread that brings the shard of its class the next one, which waits
-// for nobody; before that end it is wait-free. free is lock-free, and mostly wait-free. malloc returns nullptr only after a search, crossed
-// by no other thread's internal move, that found no slot of the class or a larger one and no free segment.
+// docs/allocator.md has drawings and a table of transitions for each word. The allocator was not published before. It descends from our own
+// measurements (docs/decisions/) and from ideas of allocators in this folder: warp aggregation (XMalloc), bitmaps whose words lie apart
+// (ScatterAlloc), slabs that change class when empty (Halloc), contiguous segments found in bitmap trees (Gallatin).
 #pragma once
 
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocator_members.hpp>
-#include <gpuheap/allocators/sharded_runs/control.hpp>
-#include <gpuheap/allocators/sharded_runs/growth.hpp>
-#include <gpuheap/allocators/sharded_runs/live.hpp>
-#include <gpuheap/allocators/sharded_runs/resize.hpp>
-#include <gpuheap/allocators/sharded_runs/verify.hpp>
+#include <gpuheap/allocators/sharded_spans/control.hpp>
+#include <gpuheap/allocators/sharded_spans/growth.hpp>
+#include <gpuheap/allocators/sharded_spans/live.hpp>
+#include <gpuheap/allocators/sharded_spans/resize.hpp>
+#include <gpuheap/allocators/sharded_spans/verify.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/runtime.hpp>
 
@@ -37,10 +39,10 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 #if GPUHEAP_HAS_HOST
 namespace sharded {
 
-// A number that no other heap of this process has, until 2^26 have been made.
+// A number that no other heap of this process has, until 2^26 were made.
 [[nodiscard]] inline unsigned next_heap_id() {
   static unsigned last = 0;
-  // relaxed: only the number counts.
+  // relaxed: only the number matters.
   return __atomic_fetch_add(&last, 1u, __ATOMIC_RELAXED) & 0x3ffffffu;
 }
 
@@ -52,13 +54,13 @@ template <class Runs>
 #endif
 
 template <sharded::tuning Tuning>
-class basic_sharded_runs {
+class basic_sharded_spans {
  public:
   static constexpr allocator_traits traits{
       .name = "gpuheap",
-      .title = "gpuheap sharded runs",
-      .variant = "shard words over runs of segments",
-      .reuse = "a freed slot its class at once; an emptied run any class or any contiguous request",
+      .title = "gpuheap sharded spans",
+      .variant = "shard words over spans of segments",
+      .reuse = "a freed slot its class at once; an emptied span any class or any contiguous request",
       .min_alignment = 16,
       .smallest_bytes = 1,
       .largest_bytes = 0,
@@ -69,21 +71,21 @@ class basic_sharded_runs {
   using control = sharded::control<Tuning>;
   static constexpr bool takes_census = true;
 
-  basic_sharded_runs() = default;
+  basic_sharded_spans() = default;
 
   // ---- device: any thread, any divergence
 
-  // At least `bytes` (0 counts as 1), aligned to 16; nullptr when nothing fits.
+  // Returns at least `bytes` (0 counts as 1), aligned to 16; nullptr if nothing fits.
   // Ordering: what the last owner of the memory did to it before its free happens before what the caller does to it.
   GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (bytes > at_.largest_slot()) return malloc_pages(bytes, 1);
     return malloc_class(structures::size_classes::class_of(bytes == 0 ? 1 : static_cast<unsigned>(bytes)));
   }
 
-  // The same with an alignment that is a power of two up to 2 MiB; nullptr for other alignments. Freed by free().
+  // The same with an alignment that is a power of two up to 2 MiB; nullptr for other alignments. free() frees it.
   GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > max_alignment) return nullptr;
-    // Runs begin at pages.
+    // Spans begin at pages, so their slots are aligned to at most that.
     if (bytes <= at_.largest_slot() && alignment <= at_.page_bytes()) {
       unsigned const c =
           structures::size_classes::class_of_aligned(bytes == 0 ? 1 : static_cast<unsigned>(bytes), static_cast<unsigned>(alignment));
@@ -93,14 +95,14 @@ class basic_sharded_runs {
     return malloc_pages(bytes == 0 ? 1 : bytes, alignment <= at_.page_bytes() ? 1 : static_cast<unsigned>(alignment >> at_.page_shift));
   }
 
-  // Gives p back. A pointer that malloc did not return, or that was freed already, changes nothing and is reported, with two exceptions
-  // that no allocator can tell: the memory has been handed out again meanwhile, or is being released at this moment by a free of the last
-  // other slot. The second free of memory that has gone back to the free segments, or whose run has begun anew, is reported as foreign.
+  // Frees p. A pointer that malloc did not return, or that was freed already, changes nothing and is reported. There are two exceptions
+  // that no allocator can tell: the memory was handed out again meanwhile; or it is being released at this moment by a free of the last
+  // other slot. The second free of memory that became unused, or whose span was reset, is reported as foreign.
   GPUHEAP_FN free_status free(void* p) const {
     return free(p, [](void*, free_status) {});
   }
-  // The same; refused(p, status) is called where nothing is changed because p is foreign or freed already, early, so that p need not be
-  // kept.
+  // The same. refused(p, status) is called where nothing is changed because p is foreign or freed already: early, so that p need not be
+  // kept in a register.
   template <class Refused>
   GPUHEAP_FN free_status free(void* p, Refused refused) const {
     // One captured mask for the whole call: the lanes that free together.
@@ -110,27 +112,27 @@ class basic_sharded_runs {
     bool const rare = here == simt::all_lanes ? mark(simt::all_lanes, p, m) : mark(here, p, m);
     if (!rare) return p == nullptr ? free_status::null : free_status::done;
     free_status status = m.f.is_null() ? free_status::null : free_status::done;
-    simt::uint64_t last_of = m.f.is_last() ? m.drawn : 0;  // what the shard says of a run that may begin anew
-    structures::run_tag tag = m.tag;
+    simt::uint64_t last_of = m.f.is_last() ? m.claimed : 0;  // the shard word of a span that may have to be reset
+    structures::span_tag tag = m.tag;
     if (simt::any_of(here, m.f.is_rare())) {
       status = control_->finish_free(here, p, m.page, m.f, m.before, refused);
       unsigned page = last_of != 0 ? m.page : structures::segment_map::none;
-      if (control_->count_groups(here, m.page, m.f, page) && Tuning.rewinds) {
-        // Runs ended, which takes many registers: looked up again rather than kept.
+      if (control_->count_groups(here, m.page, m.f, page) && Tuning.resets) {
+        // Spans ended, which takes many registers. So this is looked up again rather than kept.
         tag = at_.tag_of(page).tag;
-        last_of = tag.maybe_fresh() ? at_.shard(tag.size_class(), tag.shard()).load(simt::relaxed) : 0;
-        if (!structures::shard_word{last_of}.mostly_drawn(page)) last_of = 0;
+        last_of = tag.may_have_unclaimed() ? at_.shard(tag.size_class(), tag.shard()).load(simt::relaxed) : 0;
+        if (!structures::shard_word{last_of}.mostly_claimed(page)) last_of = 0;
       }
     }
-    if constexpr (Tuning.rewinds) {
-      if (simt::any_of(here, last_of != 0)) control_->rewind(here, last_of, tag);
+    if constexpr (Tuning.resets) {
+      if (simt::any_of(here, last_of != 0)) control_->reset_spans(here, last_of, tag);
     }
     return status;
   }
 
-  // Whether the allocation at p holds `bytes` where it is, from now on: those in slots up to their slot's size; larger ones also if the
-  // pages behind them are free, and what they no longer need is given back. False: nothing has changed. Ordering: as for malloc and free,
-  // for what comes and what goes.
+  // Whether the block at p holds `bytes` where it is from now on. One in a slot does up to the slot's size. A larger one does if the pages
+  // behind it are free; pages that it needs no more are released. False: nothing has changed. Ordering: as malloc's for memory that comes,
+  // as free's for memory that goes.
   [[nodiscard]] GPUHEAP_FN bool try_resize(void* p, simt::size_t bytes) const {
     simt::size_t const page = at_.page_of(p);
     auto const found = at_.tag_of(page);
@@ -142,7 +144,7 @@ class basic_sharded_runs {
     return sharded::resize_large(control_, static_cast<unsigned>(page), at_.large_pages(bytes == 0 ? 1 : bytes));
   }
 
-  // Bytes that the allocation at p may use: at least what was asked. 0 if p is not an allocation's start.
+  // Bytes that the block at p may use: at least what was asked. 0 if p is not the start of a block.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
     simt::size_t const page = at_.page_of(p);
     auto const found = at_.tag_of(page);
@@ -151,20 +153,20 @@ class basic_sharded_runs {
       return at.exact() ? structures::size_classes::slot_bytes(at.tag.size_class()) : 0;
     }
     if (!at_.heads_large(p, page, found)) return 0;
-    structures::run_header const h{at_.header(static_cast<unsigned>(page)).load(simt::relaxed)};
+    structures::span_header const h{at_.header(static_cast<unsigned>(page)).load(simt::relaxed)};
     return simt::size_t{h.large_pages()} << at_.page_shift;
   }
 
-  // Whether p is the start of a live allocation of this heap.
+  // Whether p is the start of a live block of this heap.
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const {
     simt::size_t const page = at_.page_of(p);
     auto const found = at_.tag_of(page);
     if (!found.tag.is_slotted()) return at_.heads_large(p, page, found);
     auto const at = at_.locate(p, static_cast<unsigned>(page), found);
     if (!at.exact()) return false;
-    if (at.tag.maybe_fresh()) {
-      structures::shard_word const drawn{at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed)};
-      if (drawn.keeps_back(at.page, at.slot)) return false;
+    if (at.tag.may_have_unclaimed()) {
+      structures::shard_word const claimed{at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed)};
+      if (claimed.is_unclaimed(at.page, at.slot)) return false;
     }
     using structures::slot_map;
     return (at_.slots_of(at.page).at(at.slot / slot_map::slots_per_word).load(simt::relaxed) >> (at.slot % slot_map::slots_per_word) & 1) ==
@@ -173,7 +175,7 @@ class basic_sharded_runs {
 
   [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const { return owns(p); }
 
-  // Bytes that a request of `bytes` takes. Of more than the heap can have, `bytes`. Host and device.
+  // Bytes that a request of `bytes` takes; `bytes` if the heap can never have so many. Host and device.
   [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const {
     if (bytes <= at_.largest_slot()) {
       return structures::size_classes::slot_bytes(structures::size_classes::class_of(bytes == 0 ? 1 : static_cast<unsigned>(bytes)));
@@ -192,11 +194,11 @@ class basic_sharded_runs {
         text_of("gpuheap: a region of %zu bytes is too small for this allocator: give it at least %zu", where.bytes, min_region_bytes()));
   }
 
-  // Initialises the region in stream order and returns the view. The region may be in use by an earlier heap, which is forgotten.
-  [[nodiscard]] static basic_sharded_runs create(memory::region where, stream_ref stream) {
+  // Initialises the region in stream order and returns a view of the heap. An earlier heap in the region is forgotten.
+  [[nodiscard]] static basic_sharded_spans create(memory::region where, stream_ref stream) {
     auto const plan = sharded::plan_layout(where, sizeof(control), where.bytes, false);
     if (plan.shape.num_pages == 0) throw too_small(where);
-    basic_sharded_runs heap{plan, where};
+    basic_sharded_spans heap{plan, where};
     heap.metadata_bytes_ = plan.metadata_bytes;
     simt::fill(where.base, 0, plan.metadata_bytes, stream);
     heap.write_control(stream);
@@ -205,29 +207,29 @@ class basic_sharded_runs {
     return heap;
   }
 
-  // ---- growth (has_grow, has_trim). In whole segments: a 2048th of the region, as far as that is between 64 KiB and 4 MiB
+  // ---- growth (has_grow, has_trim), in whole segments: a 2048th of the region, but 64 KiB at least and 4 MiB at most
 
-  // Metadata for all that the heap may have, and a segment with its own.
+  // Metadata for all that the heap may have, and one segment with its own.
   [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t whole_bytes) {
-    // Any address: only distances are asked for.
+    // Any address will do: only distances matter.
     memory::region const whole{reinterpret_cast<void*>(simt::uintptr_t{1} << 40), whole_bytes};
     simt::size_t needed = min_region_bytes();
-    // Ends: what a heap needs that begins with so much grows in few steps with what it begins with.
+    // Ends: `initial` rises, and what a heap needs that begins with it rises in few steps.
     for (simt::size_t initial = 0; initial != needed;) {
       initial = needed;
       auto const plan = sharded::plan_layout(whole, sizeof(control), initial, true);
       if (plan.shape.num_pages == 0) return min_region_bytes();
-      basic_sharded_runs const heap{plan, whole};
+      basic_sharded_spans const heap{plan, whole};
       simt::size_t const more = heap.parts().metadata_bytes(1) + heap.at_.segment_bytes();
       if (more > needed) needed = more;
     }
     return needed;
   }
-  [[nodiscard]] static basic_sharded_runs create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const& map,
-                                                          stream_ref stream) {
+  [[nodiscard]] static basic_sharded_spans create_growable(memory::region whole, simt::size_t initial_bytes,
+                                                           memory::map_function const& map, stream_ref stream) {
     auto const plan = sharded::plan_layout(whole, sizeof(control), initial_bytes, true);
     if (plan.shape.num_pages == 0) throw too_small(whole);
-    basic_sharded_runs heap{plan, whole};
+    basic_sharded_spans heap{plan, whole};
     auto const parts = heap.parts();
     unsigned const segments = parts.segments_within(initial_bytes);
     if (segments == 0)
@@ -243,13 +245,13 @@ class basic_sharded_runs {
     unsigned const there = segments_there(stream), wanted = parts().segments_within(new_bytes);
     if (wanted > there) parts().add({there, wanted}, map, stream);
   }
-  // Before it looks, what shards hold without using it is taken back. One segment stays.
+  // First drains the shards that hold spans without using them. One segment stays.
   [[nodiscard]] simt::size_t trim(stream_ref stream) const {
     launch(simt::warp_lanes, sharded::reclaim_all<Tuning>{control_}, {.block_threads = simt::warp_lanes, .stream = stream});
-    return simt::size_t{parts().drop_free(segments_there(stream), stream)} << at_.segment_shift();
+    return simt::size_t{parts().remove_free(segments_there(stream), stream)} << at_.segment_shift();
   }
 
-  // What is held now, and at most since create(). Waits for the stream.
+  // What the heap holds now, and the most since create(). Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
     unsigned pages = 0, peak_held = 0, num_free = 0, least_free = 0;
     simt::copy(&pages, &control_->pages_there, sizeof pages, stream);
@@ -265,20 +267,20 @@ class basic_sharded_runs {
 
   // What is live, by size (has_live_blocks). Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const {
-    return sharded::live_blocks<sharded::runs>(at_, control_, stream);
+    return sharded::live_blocks<sharded::spans>(at_, control_, stream);
   }
   // Every live block, by address (has_blocks). Waits for the stream; no kernel may be running on the heap. For those who include leaks.hpp.
   [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const {
-    return sharded::blocks<sharded::runs>(at_, control_, stream);
+    return sharded::blocks<sharded::spans>(at_, control_, stream);
   }
-  // All that there is room for.
+  // Bytes of the largest request that may ever be served.
   [[nodiscard]] simt::size_t largest_request() const { return at_.heap_bytes(); }
 
   // How much is live (has_census). In stream order.
-  void take_census(live_total* into, stream_ref stream) const { sharded::take_census<sharded::runs>(at_, control_, into, stream); }
+  void take_census(live_total* into, stream_ref stream) const { sharded::take_census<sharded::spans>(at_, control_, into, stream); }
 
   // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
-  [[nodiscard]] sharded::audit verify(stream_ref stream = {}) const { return sharded::verify<sharded::runs>(at_, control_, stream); }
+  [[nodiscard]] sharded::audit verify(stream_ref stream = {}) const { return sharded::verify<sharded::spans>(at_, control_, stream); }
 #endif
 
   // No block lies before it (has_blocks_begin).
@@ -290,16 +292,16 @@ class basic_sharded_runs {
  private:
   static constexpr simt::size_t max_alignment = simt::size_t{2} << 20;
 
-  // What a free has come to by its own atomics, and what it needs to go on with where that is rare.
+  // What a free found out by its own atomics, and what it needs to go on where there is more to do.
   struct marked {
     sharded::freed f;
-    structures::run_tag tag;
+    structures::span_tag tag;
     unsigned page = 0;
-    simt::uint64_t before = 0, drawn = 0;  // the word that this lane's atomic returned; the shard's
+    simt::uint64_t before = 0, claimed = 0;  // the word that this lane's atomic returned; the shard word
   };
-  // Sets the bits of what the lanes of `here` free. False: that was all, and m is not written. Else there is more to do: a pointer that is
-  // no slot, or that of a slot which is not live; a run to be listed; a group that became free, and perhaps the run with it; a run that may
-  // begin anew. All lanes of `here` call.
+  // Sets the bits of the slots that the lanes of `here` free. False: that was all, and m is not written. True: there is more to do, for a
+  // pointer that is not a live slot; a span that is to be listed; a group that became free, and perhaps its span; or a span that may have
+  // to be reset. All lanes of `here` call.
   GPUHEAP_FN bool mark(simt::lane_mask here, void* p, marked& m) const {
     using structures::slot_map;
     simt::size_t const page = at_.page_of(p);
@@ -309,12 +311,12 @@ class basic_sharded_runs {
     if (found.tag.is_slotted()) at = at_.locate(p, static_cast<unsigned>(page), found);
     unsigned const w = at.slot / slot_map::slots_per_word, b = at.slot % slot_map::slots_per_word;
     auto const map = at_.slots_of(at.page);
-    share const mine = several ? share_out(here, at, map, w, b) : share{here, at.exact() ? simt::uint64_t{1} << b : 0};
-    // relaxed: this lane's look at its own slot before that is free, after which the run might begin anew.
-    structures::shard_word drawn{};
-    if (at.exact() && at.tag.maybe_fresh()) drawn.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
-    // Every lane's accesses to its memory, and that look, come before the fence of the lane that acts for it; the fence comes before the
-    // atomics below, which pass them on.
+    share const mine = several ? aggregate(here, at, map, w, b) : share{here, at.exact() ? simt::uint64_t{1} << b : 0};
+    // relaxed: this lane's look at its own slot while that is live. Afterwards the span might be reset.
+    structures::shard_word claimed{};
+    if (at.exact() && at.tag.may_have_unclaimed()) claimed.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
+    // Every lane's accesses to its memory, and that look, come before the fence of the lane that acts for it. The atomics below come after
+    // the fence, and pass all that on.
     if (several) simt::sync_warp(here);
     simt::fence(simt::release);
     // relay: as in slot_map::give().
@@ -322,40 +324,40 @@ class basic_sharded_runs {
     unsigned full = 0;
     if (mine.mask != 0) {
       before = map.at(w).fetch_or(mine.mask, simt::relay);
-      // The group from the slot, not from w: one register less is kept.
+      // The group is computed from the slot, not from w: so one register less is kept.
       if (slot_map::completes(before, mine.mask))
         full = map.count_words(at.slot / (slot_map::slots_per_word * slot_map::words_per_group), 1) + 1;
     }
-    // Near the first slot that was not handed out there is more to ask: was this one, and is this free the run's last.
+    // Near the first unclaimed slot there is more to ask: is this slot claimed, and is this free the span's last?
     bool const had = (before & (mine.mask | slot_map::unlisted)) != 0, crossed = full == slot_map::words_per_group,
-               near_end = drawn.may_be_near(at.page, at.slot, Tuning.rewinds ? sharded::rewinds::near_end(full != 0) : 0);
+               near_end = claimed.may_be_near_next(at.page, at.slot, Tuning.resets ? sharded::resets::near_end(full != 0) : 0);
     bool const special = !at.exact() || had || crossed || near_end;
     if (several ? !simt::any_of(here, special) : !special) return false;
     sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, mine.lanes == 0 ? simt::lane_id() : simt::lowest_bit(mine.lanes),
                                           at.exact(), p == nullptr, crossed, (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);
-    if (near_end || (Tuning.rewinds && crossed)) {
-      f = f.near_end(drawn.keeps_back(at.page, at.slot),
-                     Tuning.rewinds && mine.mask != 0 && sharded::rewinds::may_be_last(drawn, at.page, w, before | mine.mask, full));
+    if (near_end || (Tuning.resets && crossed)) {
+      f = f.near_end(claimed.is_unclaimed(at.page, at.slot),
+                     Tuning.resets && mine.mask != 0 && sharded::resets::may_be_last(claimed, at.page, w, before | mine.mask, full));
     }
-    m = {f, at.tag, at.page, before, drawn.bits};
+    m = {f, at.tag, at.page, before, claimed.bits};
     return simt::any_of(here, f.is_rare() || f.is_last());
   }
-  // A lane's part in the atomics of a warp: the lanes that one of them, the lowest, acts for, this lane among them if it frees a slot; the
-  // bits that this lane is to set.
+  // A lane's part in the atomics of a warp. `lanes`: those whose bits one atomic sets; the lowest of them executes it. `mask`: the bits
+  // that this lane is to set, 0 if another lane sets its bit.
   struct share {
     simt::lane_mask lanes = 0;
     simt::uint64_t mask = 0;
   };
-  // The lanes of `here` share out the slots that they free: this one's is `at`, bit b of word w of `map`. All of several lanes call.
-  GPUHEAP_FN static share share_out(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map, unsigned w,
+  // Aggregates the frees of the lanes of `here`, two or more: this lane's slot is `at`, bit b of word w of `map`. All of them call.
+  GPUHEAP_FN static share aggregate(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map, unsigned w,
                                     unsigned b) {
     simt::lane_mask const with = simt::ballot(here, at.exact()), me = simt::lane_mask{1} << simt::lane_id();
     unsigned const first = simt::lowest_bit(with == 0 ? me : with), rank = simt::popcount(with & (me - 1));
-    // Mostly what a warp frees was drawn together, and is freed in the same order: slots that follow one another, in one word or two.
-    auto const run = at.exact() ? reinterpret_cast<simt::uint64_t>(map.words) : 0;
-    auto const run0 = simt::shuffle(here, run, first);
+    // Mostly a warp frees what it claimed together, in the same order: neighbouring slots, in one word or two.
+    auto const span = at.exact() ? reinterpret_cast<simt::uint64_t>(map.words) : 0;
+    auto const span0 = simt::shuffle(here, span, first);
     unsigned const slot0 = simt::shuffle(here, at.slot, first);
-    bool const in_order = run == run0 && at.slot == slot0 + rank;
+    bool const in_order = span == span0 && at.slot == slot0 + rank;
     if (simt::all_of(here, in_order || !at.exact())) {
       bool const in_second = b < rank;
       simt::lane_mask const second = simt::ballot(here, at.exact() && in_second), lanes = in_second ? second : with & ~second;
@@ -374,7 +376,7 @@ class basic_sharded_runs {
       if (simt::all_of(here, word == word0 || word == word1 || !at.exact())) {
         simt::uint64_t const m0 = structures::reduce_or(here, word == word0 ? bit : 0);
         simt::uint64_t const m1 = word0 != word1 ? structures::reduce_or(here, word == word1 ? bit : 0) : 0;
-        // A pointer freed twice by the warp at once: let each lane learn its own outcome.
+        // If the warp frees a pointer twice at once, each lane sets its own bit and learns its own outcome.
         if (!at.exact() || simt::popcount(m0) + simt::popcount(m1) != simt::popcount(with)) return {me, bit};
         return {same.mask, same.leads() ? word == word0 ? m0 : m1 : 0};
       }
@@ -383,41 +385,42 @@ class basic_sharded_runs {
     return {same.mask, same.leads() ? simt::low_bits(same.size()) << b : 0};
   }
 
-  // Of slots aligned to 16 << lg_alignment bytes, as those of class c are.
+  // Slots of class c, all of which are aligned to 16 << lg_alignment bytes.
   GPUHEAP_FN void* malloc_class(unsigned c, unsigned lg_alignment = 0) const {
     // One captured mask for the whole call, the slow path included.
     simt::lane_mask const here = simt::active_mask();
-    if constexpr (!Tuning.together) return malloc_alone(simt::lane_mask{1} << simt::lane_id(), c, lg_alignment);
+    if constexpr (!Tuning.aggregates) return malloc_alone(simt::lane_mask{1} << simt::lane_id(), c, lg_alignment);
     if ((here & (here - 1)) == 0) return malloc_alone(here, c, lg_alignment);
     structures::warp_group const g = structures::warp_group::of_equal(here, c | id_ << 6);
-    unsigned const num_here = simt::popcount(here), lg = sharded::lg_shards_used<Tuning>(at_, c, num_here, g.size());
+    unsigned const num_here = simt::popcount(here),
+                   lg = sharded::lg_shards_of_group<Tuning>(sharded::warps_of_launch(), at_, c, num_here, g.size());
     unsigned const k = sharded::shard_of_warp(lg);
     simt::uint64_t bits = 0;
-    // consume: pairs with the exchange in install(), which published the run.
+    // consume: pairs with the exchange in install(), which published the span.
     if (g.leads()) bits = at_.shard(c, k).fetch_add(g.size(), simt::consume);
-    // One shuffle for all groups, each from its own leader.
-    structures::shard_word const drawn{simt::shuffle(here, bits, g.leader())};
-    // What the leader acquired, its lanes have too.
+    // One shuffle for all groups: each lane reads from its own leader.
+    structures::shard_word const claimed{simt::shuffle(here, bits, g.leader())};
+    // All lanes acquire what their leader acquired.
     simt::sync_warp(here);
-    if (simt::all_of(here, drawn.serves(g.size()))) return at_.address(drawn.page(), drawn.next() + g.rank(), c);
-    // The lanes of a group search together, for what suits all of them.
+    if (simt::all_of(here, claimed.serves(g.size()))) return at_.address(claimed.page(), claimed.next() + g.rank(), c);
+    // The lanes of a group search together, for slots that suit all of them.
     lg_alignment = greatest(g.mask, lg_alignment);
     return simt::far_call(&sharded::malloc_far<Tuning>, control_, here, g.mask,
-                          sharded::demand::of(c, k, 0, g.size(), lg, lg_alignment, sharded::is_uniform(num_here, g.size())), drawn.bits);
+                          sharded::demand::of(c, k, 0, g.size(), lg, lg_alignment, sharded::is_uniform(num_here, g.size())), claimed.bits);
   }
 
-  // The greatest of the numbers, each below 32, that the lanes of `group` have.
+  // The greatest of the lanes' numbers, each below 32.
   [[nodiscard]] GPUHEAP_FN static unsigned greatest(simt::lane_mask group, unsigned number) {
     return simt::highest_bit(simt::reduce_or(group, 1u << number));
   }
 
-  // A slot for this lane, which has no other to agree with; `me` is its bit.
+  // A slot for this lane alone; `me` is its bit.
   GPUHEAP_FN void* malloc_alone(simt::lane_mask me, unsigned c, unsigned lg_alignment) const {
-    unsigned const lg = sharded::lg_shards_used<Tuning>(at_, c, 1, 1), k = sharded::shard_of_warp(lg);
-    structures::shard_word const drawn{at_.shard(c, k).fetch_add(1, simt::consume)};
-    if (drawn.serves(1)) return at_.address(drawn.page(), drawn.next(), c);
+    unsigned const lg = sharded::lg_shards_of_group<Tuning>(sharded::warps_of_launch(), at_, c, 1, 1), k = sharded::shard_of_warp(lg);
+    structures::shard_word const claimed{at_.shard(c, k).fetch_add(1, simt::consume)};
+    if (claimed.serves(1)) return at_.address(claimed.page(), claimed.next(), c);
     return simt::far_call(&sharded::malloc_far<Tuning>, control_, me, me, sharded::demand::of(c, k, 0, 1, lg, lg_alignment, false),
-                          drawn.bits);
+                          claimed.bits);
   }
 
   GPUHEAP_FN void* malloc_pages(simt::size_t bytes, unsigned alignment) const {
@@ -426,12 +429,12 @@ class basic_sharded_runs {
   }
 
 #if GPUHEAP_HAS_HOST
-  basic_sharded_runs(sharded::layout_plan const& plan, memory::region where)
+  basic_sharded_spans(sharded::layout_plan const& plan, memory::region where)
       : at_{sharded::place_layout(plan, where)},
         control_{reinterpret_cast<control*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128) + plan.control_at)},
         id_{sharded::next_heap_id()} {}
 
-  // A control block that knows of no segment.
+  // Writes a control block without segments.
   void write_control(stream_ref stream) const {
     control initial{};
     initial.at = at_;
@@ -439,7 +442,7 @@ class basic_sharded_runs {
                    &control_->num_free, &control_->least_free, at_.segment_tags, at_.tag_stride};
     simt::copy(control_, &initial, sizeof(control), stream);
   }
-  [[nodiscard]] sharded::growing_parts<sharded::runs> parts() const { return {at_, control_}; }
+  [[nodiscard]] sharded::growing_parts<sharded::spans> parts() const { return {at_, control_}; }
   [[nodiscard]] unsigned segments_there(stream_ref stream) const {
     unsigned there = 0;
     simt::copy(&there, &control_->segments_there, sizeof there, stream);
@@ -450,14 +453,14 @@ class basic_sharded_runs {
 
   sharded::layout at_;
   control* control_ = nullptr;
-  simt::size_t metadata_bytes_ = 0;  // 0: as much as the segments that are there need
+  simt::size_t metadata_bytes_ = 0;  // 0: as much as the heap's segments need
   unsigned id_ = 0;                  // tells this process's heaps apart, in 26 bits
 };
 
-using sharded_runs = basic_sharded_runs<sharded::tuning{}>;
-static_assert(device_allocator<sharded_runs> && has_try_resize<sharded_runs>);
+using sharded_spans = basic_sharded_spans<sharded::tuning{}>;
+static_assert(device_allocator<sharded_spans> && has_try_resize<sharded_spans>);
 #if GPUHEAP_HAS_HOST
-static_assert(has_grow<sharded_runs> && has_trim<sharded_runs> && has_verify<sharded_runs> && has_live_blocks<sharded_runs>);
+static_assert(has_grow<sharded_spans> && has_trim<sharded_spans> && has_verify<sharded_spans> && has_live_blocks<sharded_spans>);
 #endif
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

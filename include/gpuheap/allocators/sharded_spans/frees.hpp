@@ -1,94 +1,94 @@
-// The rare parts of free: what a free leads to beyond its bit, wrong pointers, allocations of whole segments.
+// The rare parts of free: groups and spans that became free, wrong pointers, and large allocations.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
-#include <gpuheap/allocators/sharded_runs/runs.hpp>
+#include <gpuheap/allocators/sharded_spans/spans.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What a lane's free has come to, in one register.
+// What a lane's free has found out so far, in one register.
 struct freed {
-  unsigned bits = 0;  // slot : 19 | actor : 5 | exact, undrawn, crossed, found bits, null, last, unlisted : 1 each
+  unsigned bits = 0;  // slot : 19 | actor : 5 | exact, unclaimed, crossed, found bits, null, last, unlisted : 1 each
 
   [[nodiscard]] GPUHEAP_HD static constexpr freed of(unsigned slot, unsigned actor, bool exact, bool null, bool crossed, bool found_bits,
                                                      bool unlisted) {
     return {slot | actor << 19 | unsigned{exact} << 24 | unsigned{crossed} << 26 | unsigned{found_bits} << 27 | unsigned{null} << 28 |
             unsigned{unlisted} << 30};
   }
-  // The same, of a slot near the first one that was never handed out.
-  [[nodiscard]] GPUHEAP_HD constexpr freed near_end(bool undrawn, bool last) const {
-    return {bits | unsigned{undrawn} << 25 | unsigned{last} << 29};
+  // The same, of a slot near the first unclaimed one of an active span.
+  [[nodiscard]] GPUHEAP_HD constexpr freed near_end(bool unclaimed, bool last) const {
+    return {bits | unsigned{unclaimed} << 25 | unsigned{last} << 29};
   }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned slot() const { return bits & 0x7ffff; }
-  // The lane that set this one's bit.
+  // The lane whose atomic set this lane's bit.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned actor() const { return bits >> 19 & 31; }
-  // The pointer is the start of a slot. The slot was never handed out.
+  // exact: the pointer is the start of a slot. unclaimed: no claim has reached the slot.
   [[nodiscard]] GPUHEAP_HD constexpr bool is_exact() const { return (bits >> 24 & 1) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_undrawn() const { return (bits >> 25 & 1) != 0; }
-  // By this lane's atomic a group became entirely free. A bit that it set had been set.
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_unclaimed() const { return (bits >> 25 & 1) != 0; }
+  // crossed: this lane's atomic made a group entirely free. found bits: a bit that it set was set before.
   [[nodiscard]] GPUHEAP_HD constexpr bool has_crossed() const { return (bits >> 26 & 1) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool found_bits() const { return (bits >> 27 & 1) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_null() const { return (bits >> 28 & 1) != 0; }
-  // The run that it lay in may have nothing live any more.
+  // last: the span may have no live slot any more.
   [[nodiscard]] GPUHEAP_HD constexpr bool is_last() const { return (bits >> 29 & 1) != 0; }
-  // The run was found unlisted.
+  // unlisted: the span had left the partial list.
   [[nodiscard]] GPUHEAP_HD constexpr bool is_unlisted() const { return (bits >> 30 & 1) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool is_wrong() const { return (!is_exact() && !is_null()) || is_undrawn() || found_bits(); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_wrong() const { return (!is_exact() && !is_null()) || is_unclaimed() || found_bits(); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_rare() const { return is_wrong() || has_crossed() || is_unlisted(); }
 };
 static_assert(freed::of(shard_word::max_slots - 1, 31, false, false, false, false, false).slot() == shard_word::max_slots - 1 &&
               freed::of(shard_word::max_slots - 1, 31, false, false, false, false, false).actor() == 31 &&
               freed::of(0, 0, true, true, true, true, true).near_end(true, true).slot() == 0);
 
-struct frees : runs {
-  // What a free has come to once the bits of all lanes of `here` are set; `before` is the word that this lane's atomic returned, 0 if
-  // another lane acted for it. All lanes of `here` call.
+struct frees : spans {
+  // What a free comes to once the bits of all lanes of `here` are set. `before`: the word that this lane's atomic returned; 0 if another
+  // lane's set its bit. All lanes of `here` call.
   template <class Refused>
   GPUHEAP_FN free_status finish_free(lane_mask here, void* p, unsigned page, freed f, uint64_t before, Refused refused) {
     uint64_t const theirs = simt::shuffle(here, before, f.actor());
     bool const again = (theirs >> (f.slot() % slot_map::slots_per_word) & 1) != 0 && f.is_exact();
-    free_status status = f.is_undrawn() ? free_status::foreign : again ? free_status::double_free : free_status::done;
-    if (!f.is_exact()) status = free_outside_runs(p);
+    free_status status = f.is_unclaimed() ? free_status::foreign : again ? free_status::double_free : free_status::done;
+    if (!f.is_exact()) status = free_outside_spans(p);
     if (status == free_status::foreign || status == free_status::double_free) refused(p, status);
-    // Before anything is counted: while its word is full the run might end.
-    if (f.is_undrawn() && !again) take_back(page, f.slot());
+    // Before anything is counted: while the word counts as full, the span might end.
+    if (f.is_unclaimed() && !again) take_back(page, f.slot());
     if (f.is_unlisted()) list_again(page);
     return status;
   }
-  // Counts the groups that became entirely free by what lanes of `here` freed in the run at `page`, and gives back the runs that ended by
-  // it. `last` of such a run becomes segment_map::none. Returns whether any ended. All lanes of `here` call.
+  // Counts the groups that the frees of lanes of `here`, in the span at `page`, made entirely free, and releases the spans that ended by
+  // it. `last` of such a span becomes segment_map::none. Returns whether any ended. All lanes of `here` call.
   GPUHEAP_FN bool count_groups(lane_mask here, unsigned page, freed f, unsigned& last) {
     if (!simt::any_of(here, f.has_crossed())) return false;
     uint64_t const ended = f.has_crossed() ? count_full_group(page) : 0;
     lane_mask const all_ended = simt::ballot(here, ended != 0);
     if (all_ended == 0) return false;
-    wipe_ended(here, all_ended, page, ended);
+    clear_ended(here, all_ended, page, ended);
     if (ended != 0) {
-      unsigned const due = give_back(page, ended);
+      unsigned const due = release(page, ended);
       if (due != segment_map::none) rejoin(due);
       last = segment_map::none;
     }
     return true;
   }
 
-  // A free found the run unlisted. Should it have ended meanwhile, what is listed is nothing to those who look.
-  GPUHEAP_COLD void list_again(unsigned page) { this->list(run_header{at.header(page).load(simt::relaxed)}.size_class(), page); }
+  // Lists a span that a free found unlisted. It may have ended meanwhile: then the bit stands for nothing.
+  GPUHEAP_COLD void list_again(unsigned page) { this->list(span_header{at.header(page).load(simt::relaxed)}.size_class(), page); }
 
-  // The slot was never handed out, and a free has set its bit: takes that back. Any thread.
+  // Takes back the bit that a free has set for an unclaimed slot. Any thread.
   //
-  // Should the slot have been drawn and freed rightfully in between, that free was told that it came second, and the slot is lost until the
-  // run ends: the price of a free that checks without a trip of its own.
+  // The slot may have been claimed and freed rightfully in between. Then that free was called a double free, and the slot is lost until the
+  // span ends: the price of a free that checks without a trip to memory of its own.
   GPUHEAP_COLD void take_back(unsigned page, unsigned slot) {
     uint64_t got = 0;
-    // relay: as for any take. A crossing that the free made itself is counted afterwards, which comes to the same.
+    // relay: as for any take. If this free also completed a group, that is counted later, and the sum is the same.
     auto const change = at.slots_of(page).take_mask(slot / slot_map::slots_per_word, uint64_t{1} << (slot % slot_map::slots_per_word), got);
-    if (change.group_crossed) at.header(page).fetch_sub(run_header::full_one, simt::relay);
-    // The take has dropped the flag by which a free would learn that it must list the run.
+    if (change.group_crossed) at.header(page).fetch_sub(span_header::full_one, simt::relay);
+    // The take has cleared the flag that tells a free to list the span.
     if ((change.before & slot_map::unlisted) != 0) list_again(page);
   }
 
-  // Frees a pointer that is not one of a run's slots. Any thread.
-  GPUHEAP_FN free_status free_outside_runs(void* p) {
+  // Frees a pointer that is not one of a span's slots. Any thread.
+  GPUHEAP_FN free_status free_outside_spans(void* p) {
     if (p == nullptr) return free_status::null;
     size_t const page = at.page_of(p);
     if (!at.heads_large(p, page, at.tag_of(page))) return free_status::foreign;
@@ -101,21 +101,21 @@ struct frees : runs {
     // Ends: an exchange fails because of a free or a resize of the same pointer at the same time, which is that thread's progress.
     GPUHEAP_NO_UNROLL
     for (;;) {
-      run_header const h{seen};
+      span_header const h{seen};
       if (!h.is_large()) return false;
-      // Bound: a resize gives it back when it is done, see resize_large().
-      uint64_t const next = h.is_bound() ? seen | run_header::freed : run_header::unused(h.generation()).bits;
-      // relay: of several frees of the same pointer, one wins.
+      // A resize under way releases the memory when it is done: see resize_large().
+      uint64_t const next = h.is_resizing() ? seen | span_header::freed : span_header::unused(h.generation()).bits;
+      // relay: carries the owner's accesses to the next owner. Of several frees of one pointer, one wins.
       if (at.header(page).compare_exchange(seen, next, simt::relay, simt::relaxed)) break;
     }
-    if (!run_header{seen}.is_bound()) give_large_back(page, run_header{seen}.large_pages());
+    if (!span_header{seen}.is_resizing()) release_large(page, span_header{seen}.large_pages());
     return true;
   }
-  // Of an allocation whose header says that it is free: its n pages. One thread, which owns them.
-  GPUHEAP_FN void give_large_back(unsigned page, unsigned n) {
-    // relaxed: before the release below.
+  // Releases the n pages of a large allocation whose header says that it is free. One thread, which owns them.
+  GPUHEAP_FN void release_large(unsigned page, unsigned n) {
+    // relaxed: ordered by the release of the pages.
     tag_of_extent(page, n).store(0, simt::relaxed);
-    give_extent_back(page, n);
+    release_extent(page, n);
   }
 };
 

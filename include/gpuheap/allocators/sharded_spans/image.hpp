@@ -1,7 +1,7 @@
-// A copy of a sharded-runs heap's metadata in host memory, for walks over a heap at rest. Host only.
+// A copy of a heap's metadata in host memory, for walks over a heap at rest. Host only.
 #pragma once
 
-#include <gpuheap/allocators/sharded_runs/runs.hpp>
+#include <gpuheap/allocators/sharded_spans/spans.hpp>
 #include <gpuheap/simt/runtime.hpp>
 
 #if GPUHEAP_HAS_HOST
@@ -12,41 +12,41 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 namespace detail {
 
-// A copy of the heap's metadata in host memory, laid out as in the heap. A template, so that programs that do not ask compile none of it.
-template <class Runs>
+// The copy is laid out as the heap is. A template, so programs that do not use it compile none of it.
+template <class Spans>
 struct image {
   layout at;
-  Runs block;
+  Spans block;
   std::vector<uint64_t> shards, trees, pages, words;
   std::vector<char> records;
   std::vector<unsigned> groups;
-  std::vector<run_tag::word> segment_tags;
+  std::vector<span_tag::word> segment_tags;
 
-  image(layout const& geometry, Runs const* heap, stream_ref stream) : at{geometry} {
+  image(layout const& geometry, Spans const* heap, stream_ref stream) : at{geometry} {
     simt::copy(&block, heap, sizeof block, stream);
     simt::synchronize(stream);
     size_t const num_pages = block.pages_there;
-    fetch(shards, at.shards, (size_t{at.num_classes} << at.lg_shards) * at.shard_stride, stream);
-    fetch(trees, at.trees, at.tree_words(), stream);
-    fetch(pages, at.pages, at.num_segments(), stream);
-    fetch(segment_tags, at.segment_tags, size_t{at.num_segments()} * at.tag_stride, stream);
-    fetch(records, at.records, size_t{block.segments_there} * at.record_bytes, stream);
-    fetch(words, at.words, num_pages * at.words_per_page, stream);
-    fetch(groups, at.groups, num_pages * at.groups_per_page * at.group_stride, stream);
+    copy_array(shards, at.shards, (size_t{at.num_classes} << at.lg_shards) * at.shard_stride, stream);
+    copy_array(trees, at.trees, at.tree_words(), stream);
+    copy_array(pages, at.pages, at.num_segments(), stream);
+    copy_array(segment_tags, at.segment_tags, size_t{at.num_segments()} * at.tag_stride, stream);
+    copy_array(records, at.records, size_t{block.segments_there} * at.record_bytes, stream);
+    copy_array(words, at.words, num_pages * at.words_per_page, stream);
+    copy_array(groups, at.groups, num_pages * at.groups_per_page * at.group_stride, stream);
     simt::synchronize(stream);
   }
   template <class T>
-  static void fetch(std::vector<T>& to, T const* from, size_t count, stream_ref stream) {
+  static void copy_array(std::vector<T>& to, T const* from, size_t count, stream_ref stream) {
     to.resize(count);
     simt::copy(to.data(), from, count * sizeof(T), stream);
   }
 
-  // A tree, whose words are in the copy.
+  // The tree, with its words in the copy.
   [[nodiscard]] bitmap_tree here(bitmap_tree tree) const {
     auto const moved = [&](uint64_t* p) { return const_cast<uint64_t*>(trees.data()) + (p - at.trees); };
     if (tree.leaf_stride == at.record_bytes / 8) {
-      // A list, whose leaves are in the records of the segments that are there.
-      tree.leaves = reinterpret_cast<uint64_t*>(const_cast<char*>(records.data())) + at.class_of_list(tree);
+      // A partial list: its leaves lie in the records of the segments.
+      tree.leaves = reinterpret_cast<uint64_t*>(const_cast<char*>(records.data())) + at.class_of_partial(tree);
     } else {
       tree.leaves = moved(tree.leaves);
     }
@@ -60,23 +60,22 @@ struct image {
     __builtin_memcpy(&value, records.data() + size_t{page / 64} * at.record_bytes + at_byte, sizeof value);
     return value;
   }
-  [[nodiscard]] run_header header(unsigned page) const {
+  [[nodiscard]] span_header header(unsigned page) const {
     return {in_record<uint64_t>(page, at.headers_at() + size_t{page % 64} * at.header_bytes())};
   }
-  [[nodiscard]] run_tag::word page_tag(unsigned page) const {
-    return in_record<run_tag::word>(page, at.tags_at() + size_t{page % 64} * sizeof(run_tag::word));
+  [[nodiscard]] span_tag::word page_tag(unsigned page) const {
+    return in_record<span_tag::word>(page, at.tags_at() + size_t{page % 64} * sizeof(span_tag::word));
   }
   [[nodiscard]] static uint64_t leaf(bitmap_tree const& tree, unsigned i) { return tree.leaves[size_t{i} * tree.leaf_stride]; }
   [[nodiscard]] static bool has(bitmap_tree const& tree, unsigned bit) { return (leaf(tree, bit / 64) >> (bit % 64) & 1) != 0; }
-  [[nodiscard]] run_tag::word segment_tag(unsigned s) const { return segment_tags[size_t{s} * at.tag_stride]; }
+  [[nodiscard]] span_tag::word segment_tag(unsigned s) const { return segment_tags[size_t{s} * at.tag_stride]; }
   [[nodiscard]] bool is_whole(unsigned s) const { return has(here(at.whole_tree()), s); }
   [[nodiscard]] bool is_free(unsigned page) const {
     unsigned const s = page >> at.lg_pages;
     return is_whole(s) || (pages[s] >> (page - (s << at.lg_pages)) & 1) != 0;
   }
-  // What a summary of the tree misses, or "".
+  // What a summary of the tree lacks, or "".
   [[nodiscard]] static std::string missing_summary(bitmap_tree const& tree, unsigned leaves_there) {
-    // Ends: one pass per leaf.
     for (unsigned i = 0; i < leaves_there; ++i) {
       if (leaf(tree, i) == 0) continue;
       if ((tree.mids[i / 64] >> (i % 64) & 1) == 0) return "a leaf that its summary misses";

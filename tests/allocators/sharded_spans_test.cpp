@@ -1,4 +1,4 @@
-// Our allocator under chosen schedules: contended mixes on heaps small enough that every transition of a run happens all the time, audited
+// Our allocator under chosen schedules: contended mixes on heaps small enough that every transition of a span happens all the time, audited
 // after each launch.
 #include "../support/blocks.hpp"
 #include "sharded_churn.hpp"
@@ -11,13 +11,13 @@
 namespace sharded_test {
 namespace {
 
-TEST(ShardedRuns, SmallObjectsInAnAmpleHeap) { explore_mix<plain>({"small", 1 << 20, 200, 12, 4, 1, 64}); }
-TEST(ShardedRuns, MixedSizesUnderPressure) { explore_mix<plain>({"pressure", 256 << 10, 160, 10, 4, 1, 2000}); }
-TEST(ShardedRuns, SweepsAndClosingsAllTheTime) { explore_mix<eager>({"eager", 192 << 10, 128, 12, 4, 200, 4000}); }
-TEST(ShardedRuns, LargeAndSmallTogether) { explore_mix<eager>({"large", 512 << 10, 64, 10, 3, 1000, 60000}); }
-TEST(ShardedRuns, OneClassUntilFull) { explore_mix<eager>({"one class", 160 << 10, 256, 8, 4, 512, 512}); }
-TEST(ShardedRuns, ManyWordsAndGroups) { explore_mix<plain>({"wide", 32 << 20, 512, 12, 4, 1, 3000}); }
-TEST(ShardedRuns, SeveralShards) { explore_mix<eager>({"shards", 4 << 20, 320, 8, 4, 4000, 8000}); }
+TEST(ShardedSpans, SmallObjectsInAnAmpleHeap) { explore_mix<plain>({"small", 1 << 20, 200, 12, 4, 1, 64}); }
+TEST(ShardedSpans, MixedSizesUnderPressure) { explore_mix<plain>({"pressure", 256 << 10, 160, 10, 4, 1, 2000}); }
+TEST(ShardedSpans, ReuseAndDrainsAllTheTime) { explore_mix<eager>({"eager", 192 << 10, 128, 12, 4, 200, 4000}); }
+TEST(ShardedSpans, LargeAndSmallTogether) { explore_mix<eager>({"large", 512 << 10, 64, 10, 3, 1000, 60000}); }
+TEST(ShardedSpans, OneClassUntilFull) { explore_mix<eager>({"one class", 160 << 10, 256, 8, 4, 512, 512}); }
+TEST(ShardedSpans, ManyWordsAndGroups) { explore_mix<plain>({"wide", 32 << 20, 512, 12, 4, 1, 3000}); }
+TEST(ShardedSpans, SeveralShards) { explore_mix<eager>({"shards", 4 << 20, 320, 8, 4, 4000, 8000}); }
 
 // One thread takes blocks until refused.
 template <class Allocator>
@@ -50,18 +50,18 @@ struct free_all {
   }
 };
 
-// A shard word counts a bounded number of slots: a run with room for more would waste the rest. On paper, since it takes heaps that no test
-// machine has.
-TEST(ShardedRuns, NoRunHasMoreRoomThanItsShardCanHandOut) {
+// A shard word counts a bounded number of slots: a span with room for more would waste the rest. On paper, since it takes heaps that no
+// test machine has.
+TEST(ShardedSpans, NoSpanHasMoreRoomThanItsShardCanHandOut) {
   namespace sharded = gpuheap::sharded;
   for (simt::size_t bytes = 1 << 20; bytes <= simt::size_t{256} << 30; bytes *= 2) {
     sharded::layout const at = sharded::plan_layout({nullptr, bytes}, 4096, bytes, false).shape;
     for (unsigned c = 0; c < at.num_classes; ++c) {
-      simt::size_t const slot = sharded::size_classes::slot_bytes(c), run = at.max_run_segments(c) * at.segment_bytes();
-      ASSERT_LE(run, slot * gpuheap::structures::shard_word::max_slots) << bytes << " bytes of heap, class " << c;
-      ASSERT_LE(run, simt::size_t{1} << 30);
+      simt::size_t const slot = sharded::size_classes::slot_bytes(c), span = at.max_span_segments(c) * at.segment_bytes();
+      ASSERT_LE(span, slot * gpuheap::structures::shard_word::max_slots) << bytes << " bytes of heap, class " << c;
+      ASSERT_LE(span, simt::size_t{1} << 30);
       // Or else pages will do.
-      if (run == 0) {
+      if (span == 0) {
         ASSERT_LT(slot * gpuheap::structures::shard_word::max_slots, at.segment_bytes());
       }
     }
@@ -69,9 +69,9 @@ TEST(ShardedRuns, NoRunHasMoreRoomThanItsShardCanHandOut) {
 }
 
 // Several requests of one class, until the heap is full, with a search before each refusal the first time only.
-TEST(ShardedRuns, AFullHeapRefusesUntilSomethingIsFreed) {
-  gpuheap::heap<gpuheap::sharded_runs> heap{1u << 20};
-  using blocks = test::blocks<gpuheap::heap<gpuheap::sharded_runs>::ref_type>;
+TEST(ShardedSpans, AFullHeapRefusesUntilSomethingIsFreed) {
+  gpuheap::heap<gpuheap::sharded_spans> heap{1u << 20};
+  using blocks = test::blocks<gpuheap::heap<gpuheap::sharded_spans>::ref_type>;
   for (std::size_t const bytes : {16u, 100u, 4000u}) {
     blocks all(heap.ref(), (1u << 20) / bytes, bytes);
     all.malloc_all();
@@ -111,7 +111,7 @@ struct believe_refusals {
     heap->refuse(7, 0, second);
     expect(heap->refused_since(7, first) && heap->refused_since(8, first) && !heap->refused_since(6, first));
     expect(!heap->refused_since(7, second) && !heap->refused_since(8, third));
-    // Who finds no page for a slot finds no two in one segment, which the half of a larger extent is.
+    // A search that finds no page for a slot finds no two in one segment, where half of a larger extent lies.
     unsigned const pages = heap->at.large_pages(gpuheap::structures::size_classes::slot_bytes(7));
     expect(heap->refused_large_since(2 * pages, first) && !heap->refused_large_since(2 * pages, second));
     expect(!heap->refused_large_since(2 * pages - 1, first));
@@ -120,7 +120,7 @@ struct believe_refusals {
     expect(heap->refused_since(9, second) && !heap->refused_since(7, second) && heap->refused_since(7, first));
   }
 };
-TEST(ShardedRuns, ARefusalIsBelievedByWhoAskedBeforeAndForNoLess) {
+TEST(ShardedSpans, ARefusalIsBelievedByWhoAskedBeforeAndForNoLess) {
   fixed_heap<plain> heap{1 << 20};
   unsigned wrong = 0;
   gpuheap::launch(1, believe_refusals{heap.view.control_block(), &wrong}, {.block_threads = 1});
@@ -138,16 +138,16 @@ struct ask_for_too_much {
     for (unsigned j = 0; j < num_blocks; ++j) {
       void*& block = blocks[i * num_blocks + j];
       if (block != nullptr) heap.free(block);
-      unsigned draw = (i * num_blocks + j + 1) * 2654435761u ^ round * 40503u;
-      draw ^= draw >> 15;
-      block = heap.malloc(16 + draw * 747796405u % 16369);
+      unsigned random = (i * num_blocks + j + 1) * 2654435761u ^ round * 40503u;
+      random ^= random >> 15;
+      block = heap.malloc(16 + random * 747796405u % 16369);
       if (block == nullptr) count(*failed_requests);
     }
   }
 };
 
 // Threads that are to be refused do not keep each other searching: what they do grows with their number, not with its square.
-TEST(ShardedRuns, ManyAreRefusedWithFewSearches) {
+TEST(ShardedSpans, ManyAreRefusedWithFewSearches) {
   constexpr unsigned num_threads = 1024, num_blocks = 8;
   fixed_heap<plain> heap{16 << 20};
   std::vector<void*> blocks(num_threads * num_blocks);
@@ -165,7 +165,7 @@ TEST(ShardedRuns, ManyAreRefusedWithFewSearches) {
   EXPECT_LT(control->relocation_word >> 32, failed_requests * 6);
 }
 
-// Two threads: one looks for a run of a class in vain, again and again; the other takes back what that class holds, which is nothing.
+// Two threads: one refills a shard of a class in vain, again and again; the other drains that class, which holds nothing.
 template <class Allocator>
 struct look_and_take_back {
   Allocator heap;
@@ -186,19 +186,19 @@ struct look_and_take_back {
 
 // Dropping the class and taking it up again would move something in each round: threads of several classes that are all to be refused would
 // cross each other's searches for ever.
-TEST(ShardedRuns, AClassThatHasNoRunIsDroppedOnce) {
+TEST(ShardedSpans, AClassThatHasNoSpanIsErasedOnce) {
   constexpr unsigned looked_for = 20, other = 5;
-  explore("dropping", [] {
+  explore("erasing", [] {
     fixed_heap<plain> heap{1 << 20};
     auto* const control = heap.view.control_block();
-    control->bound_word |= simt::uint64_t{1} << looked_for;
+    control->active_word |= simt::uint64_t{1} << looked_for;
     gpuheap::launch(2, look_and_take_back<plain>{heap.view, 12, looked_for, other}, {.block_threads = 1});
     EXPECT_LE(control->relocation_word >> 32, 1u);
-    EXPECT_EQ(control->bound_word >> looked_for & 1, 0u);
+    EXPECT_EQ(control->active_word >> looked_for & 1, 0u);
   });
 }
 
-TEST(ShardedRuns, EveryByteIsHandedOutBeforeARefusalAndComesBackForEverySize) {
+TEST(ShardedSpans, EveryByteIsHandedOutBeforeARefusalAndComesBackForEverySize) {
   fixed_heap<plain> heap{1 << 20};
   auto const& at = heap.view.geometry();
   std::vector<void*> p(at.heap_bytes() / 16);
@@ -210,7 +210,7 @@ TEST(ShardedRuns, EveryByteIsHandedOutBeforeARefusalAndComesBackForEverySize) {
       std::size_t const slot_bytes = heap.view.rounded_size(bytes), bits = std::size_t{at.num_pages} * at.bits_per_page;
       std::size_t const fit =
           bytes <= at.largest_slot() ? std::min(at.heap_bytes() / slot_bytes, bits) : at.num_pages / (slot_bytes >> at.page_shift);
-      // The tail of a run, shorter than a slot, is the only loss.
+      // The tail of a span, shorter than a slot, is the only loss.
       EXPECT_GE(num * 100, (bytes <= at.largest_slot() ? fit - 4 : fit) * 99) << bytes;
       EXPECT_EQ(heap.view.verify().problem, "");
       gpuheap::launch(num, free_all<plain>{heap.view, p.data(), &refused});
@@ -232,22 +232,22 @@ struct ask_aligned {
   GPUHEAP_FN void operator()(unsigned i) const {
     for (unsigned j = 0; j < num_blocks; ++j) {
       void*& block = blocks[i * num_blocks + j];
-      unsigned draw = (i * num_blocks + j + 1) * 2654435761u ^ round * 40503u;
-      draw ^= draw >> 15;
+      unsigned random = (i * num_blocks + j + 1) * 2654435761u ^ round * 40503u;
+      random ^= random >> 15;
       // From the second round on, half of the threads give back what they have.
-      if (block != nullptr && round % 2 == 1 && draw % 2 == 0) {
+      if (block != nullptr && round % 2 == 1 && random % 2 == 0) {
         heap.free(block);
         block = nullptr;
       }
       if (block != nullptr) continue;
-      std::size_t const bytes = 1 + draw * 747796405u % 900, alignment = (i + j) % 2 == 0 ? 16 : std::size_t{16} << (draw >> 8) % 8;
+      std::size_t const bytes = 1 + random * 747796405u % 900, alignment = (i + j) % 2 == 0 ? 16 : std::size_t{16} << (random >> 8) % 8;
       block = heap.aligned_malloc(bytes, alignment);
       if (block != nullptr) count(*served);
       if (reinterpret_cast<std::uintptr_t>(block) % alignment != 0) count(*misaligned);
     }
   }
 };
-TEST(ShardedRuns, BlocksAreAlignedFromAnEmptyHeapToAFullOne) {
+TEST(ShardedSpans, BlocksAreAlignedFromAnEmptyHeapToAFullOne) {
   explore("aligned", [] {
     constexpr unsigned num_threads = 64, num_blocks = 16;
     fixed_heap<plain> heap{256 << 10};
@@ -287,7 +287,7 @@ struct misuse {
   }
 };
 
-TEST(ShardedRuns, WrongPointersChangeNothingAndAreNamed) {
+TEST(ShardedSpans, WrongPointersChangeNothingAndAreNamed) {
   fixed_heap<plain> heap{1 << 20};
   using gpuheap::free_status;
   free_status said[11];
@@ -310,7 +310,7 @@ struct free_together {
   }
 };
 
-TEST(ShardedRuns, OneOfManySimultaneousFreesOfAPointerIsRight) {
+TEST(ShardedSpans, OneOfManySimultaneousFreesOfAPointerIsRight) {
   for (std::size_t bytes : {16u, 40000u}) {
     fixed_heap<plain> heap{1 << 20};
     void* p[4] = {};
@@ -364,7 +364,7 @@ void frees_in_order(order how, unsigned already) {
     using gpuheap::free_status;
     EXPECT_EQ(said[static_cast<unsigned>(free_status::done)], done);
     EXPECT_EQ(said[static_cast<unsigned>(free_status::null)], none);
-    // A block's second free may find that its run has begun anew.
+    // A block's second free may find that its span was reset.
     EXPECT_EQ(said[static_cast<unsigned>(free_status::double_free)] + said[static_cast<unsigned>(free_status::foreign)], again + foreign);
     auto const found = heap.view.verify();
     EXPECT_EQ(found.problem, "");
@@ -372,7 +372,7 @@ void frees_in_order(order how, unsigned already) {
   });
 }
 
-TEST(ShardedRuns, LanesThatFreeInAnyOrder) {
+TEST(ShardedSpans, LanesThatFreeInAnyOrder) {
   for (unsigned const sizes : {1u, 2u, 5u}) {
     // From the begin of a word, within it, and over its end.
     for (unsigned const already : {0u, 20u, 45u, 62u}) {

@@ -1,20 +1,20 @@
-// Where everything of a sharded-runs heap lies in its region, and the arithmetic from an address to its slot and back.
+// Where everything of a heap lies in its region, and how an address becomes a slot and back.
 //
 //   region: | control | shard words | segment tags | pages | trees | records | group counts | slot words | segment 0 | segment 1 | ...
 //   record of a segment: | leaves of the lists, one per class | page tags | headers |
 //
-// The metadata is about 1 % of the region: a bit per 16 bytes and little else. A segment is 64 pages. A page is a 2^17th of the region,
-// rounded to a power of two: at most 128 KiB in up to 512 GiB, or 64 KiB where the heap grows, and at least 4 KiB, or 1 KiB where the
-// region is less than 16 MiB. In 8 GiB: 4 MiB and 64 KiB. The last segment of a heap that does not grow may have fewer pages, and is never
-// whole.
+// The metadata takes about 1 % of the region: a bit for each 16 bytes and little else. A segment has 64 pages. A page is a 2^17th of the
+// region, rounded to a power of two: at least 4 KiB (1 KiB in regions of less than 16 MiB), at most 128 KiB (64 KiB where the heap grows;
+// more above 512 GiB). In 8 GiB a page has 64 KiB and a segment 4 MiB. The last segment of a heap that does not grow may have fewer pages;
+// it is never whole.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/structures/bitmap_tree.hpp>
-#include <gpuheap/structures/run_words.hpp>
 #include <gpuheap/structures/size_classes.hpp>
 #include <gpuheap/structures/slot_map.hpp>
+#include <gpuheap/structures/span_words.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
@@ -22,32 +22,32 @@ using simt::size_t;
 using simt::uint32_t;
 using simt::uint64_t;
 using structures::bitmap_tree;
-using structures::run_header;
-using structures::run_tag;
 using structures::shard_word;
 using structures::slot_map;
+using structures::span_header;
+using structures::span_tag;
 namespace size_classes = structures::size_classes;
 
-// Plain data, trivially copyable; the same in every kernel and in the control block. All pointers are into the region.
+// Plain data, the same in every kernel and in the control block. All pointers point into the region.
 struct layout {
   static constexpr unsigned max_lg_shards = 4;
-  static constexpr unsigned lg_pages = 6;  // pages of a segment
+  static constexpr unsigned lg_pages = 6;  // log2 of the pages of a segment
   static constexpr unsigned min_page_shift = 10, growing_page_shift = 16, large_page_shift = 17;
 
-  char* base = nullptr;  // segment 0; aligned to a page
+  char* base = nullptr;  // segment 0, aligned to a page
   uint64_t* shards = nullptr;
-  run_tag::word* segment_tags = nullptr;
+  span_tag::word* segment_tags = nullptr;
   uint64_t* words = nullptr;
   unsigned* groups = nullptr;
   char* records = nullptr;
   uint64_t* pages = nullptr;
-  uint64_t* trees = nullptr;  // whole segments, broken segments, then the summaries of each class's list
-  unsigned num_pages = 0;     // that there is room for
+  uint64_t* trees = nullptr;  // of whole segments, of broken segments, then the summaries of each class's partial list
+  unsigned num_pages = 0;     // for which there is room
   unsigned page_shift = 0;
   unsigned lg_shards = 0;
   unsigned num_classes = 0;
   unsigned words_per_page = 0;
-  unsigned bits_per_page = 0;  // of slots
+  unsigned bits_per_page = 0;  // slots that a page has bits for
   unsigned groups_per_page = 0;
   unsigned record_bytes = 0;   // of a segment
   unsigned shard_stride = 1;   // in words of 8 bytes: 1 KiB on large heaps, so that shards lie in different slices of the L2
@@ -56,44 +56,44 @@ struct layout {
   unsigned group_stride = 1;   // in counts of 4 bytes
   unsigned leaf_stride = 1;    // of the tree of whole segments, in words of 8 bytes
 
-  [[nodiscard]] GPUHEAP_HD unsigned segment_shift() const { return page_shift + lg_pages; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned segment_shift() const { return page_shift + lg_pages; }
   [[nodiscard]] GPUHEAP_HD size_t segment_bytes() const { return size_t{1} << segment_shift(); }
   [[nodiscard]] GPUHEAP_HD size_t page_bytes() const { return size_t{1} << page_shift; }
   [[nodiscard]] GPUHEAP_HD unsigned num_segments() const { return (num_pages + (1u << lg_pages) - 1) >> lg_pages; }
   [[nodiscard]] GPUHEAP_HD unsigned num_shards() const { return 1u << lg_shards; }
   [[nodiscard]] GPUHEAP_HD size_t heap_bytes() const { return size_t{num_pages} << page_shift; }
-  // The pages that a large allocation of so many bytes, at most heap_bytes(), takes.
+  // Pages of a large allocation of so many bytes, at most heap_bytes().
   [[nodiscard]] GPUHEAP_HD unsigned large_pages(size_t bytes) const {
     return static_cast<unsigned>((bytes + page_bytes() - 1) >> page_shift);
   }
-  // The largest request served from slots; larger ones take pages of their own.
+  // Bytes of the largest request that is served from slots. Larger ones take pages of their own.
   [[nodiscard]] GPUHEAP_HD uint32_t largest_slot() const { return size_classes::slot_bytes(num_classes - 1); }
 
-  // ---- runs
-  // log2 bytes of what a run's length counts.
+  // ---- spans
+  // log2 of the bytes of a unit: a span's length counts segments or pages.
   [[nodiscard]] GPUHEAP_HD unsigned unit_shift(bool of_segments) const { return of_segments ? segment_shift() : page_shift; }
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned pages_of_unit(bool of_segments) { return of_segments ? 1u << lg_pages : 1; }
-  // Units that a run of so many slots of class c needs.
+  // Units that a span of so many slots of class c needs.
   [[nodiscard]] GPUHEAP_HD unsigned units_for(unsigned c, unsigned num_slots, bool of_segments) const {
     uint64_t const bytes = uint64_t{num_slots} * size_classes::slot_bytes(c);
     unsigned const shift = unit_shift(of_segments), bits = pages_of_unit(of_segments) * bits_per_page;
     unsigned const by_bytes = static_cast<unsigned>((bytes + (uint64_t{1} << shift) - 1) >> shift), by_bits = (num_slots + bits - 1) / bits;
     return by_bytes < by_bits ? by_bits : by_bytes;
   }
-  // Slots of class c in a run of `length` units.
-  [[nodiscard]] GPUHEAP_HD unsigned run_slots(unsigned c, unsigned length, bool of_segments) const {
+  // Slots of class c in a span of `length` units.
+  [[nodiscard]] GPUHEAP_HD unsigned span_slots(unsigned c, unsigned length, bool of_segments) const {
     unsigned const slots = size_classes::slot_of(c, length << unit_shift(of_segments));
-    // Small pages have a little less room for bits than for the smallest slots.
+    // Small pages have bits for a little less than the smallest slots.
     unsigned const bits = pages_of_unit(of_segments) * length * bits_per_page;
     unsigned const most = bits < shard_word::max_slots ? bits : shard_word::max_slots;
     return slots < most ? slots : most;
   }
-  [[nodiscard]] GPUHEAP_HD unsigned run_slots(run_header h) const { return run_slots(h.size_class(), h.length(), h.of_segments()); }
-  // The longest run of segments that class c can use all of: at most 1 GiB, and as many slots as a shard word counts. 0: those are less
+  [[nodiscard]] GPUHEAP_HD unsigned span_slots(span_header h) const { return span_slots(h.size_class(), h.length(), h.of_segments()); }
+  // Segments of the longest span of which class c can use everything: 1 GiB, and as many slots as a shard word counts. 0 if that is less
   // than a segment.
-  [[nodiscard]] GPUHEAP_HD unsigned max_run_segments(unsigned c) const {
+  [[nodiscard]] GPUHEAP_HD unsigned max_span_segments(unsigned c) const {
     unsigned const fit = 1u << (30 - segment_shift());
-    unsigned const most = fit < run_header::max_length ? fit : run_header::max_length;
+    unsigned const most = fit < span_header::max_length ? fit : span_header::max_length;
     uint64_t const useful = uint64_t{size_classes::slot_bytes(c)} * shard_word::max_slots >> segment_shift();
     return useful < most ? static_cast<unsigned>(useful) : most;
   }
@@ -111,30 +111,30 @@ struct layout {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> header(unsigned page) const {
     return simt::global_ref<uint64_t>{*reinterpret_cast<uint64_t*>(record(page) + headers_at() + header_bytes() * (page % 64))};
   }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> segment_tag(unsigned s) const {
-    return simt::global_ref<run_tag::word>{segment_tags[size_t{s} * tag_stride]};
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> segment_tag(unsigned s) const {
+    return simt::global_ref<span_tag::word>{segment_tags[size_t{s} * tag_stride]};
   }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> page_tag(unsigned page) const {
-    return simt::global_ref<run_tag::word>{*tag_in_record(page)};
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> page_tag(unsigned page) const {
+    return simt::global_ref<span_tag::word>{*tag_in_record(page)};
   }
-  [[nodiscard]] GPUHEAP_FN run_tag::word* tag_in_record(unsigned page) const {
-    return reinterpret_cast<run_tag::word*>(record(page) + tags_at()) + page % 64;
+  [[nodiscard]] GPUHEAP_FN span_tag::word* tag_in_record(unsigned page) const {
+    return reinterpret_cast<span_tag::word*>(record(page) + tags_at()) + page % 64;
   }
 
   // ---- the record of a segment
   [[nodiscard]] GPUHEAP_HD char* record(unsigned page) const { return records + size_t{page >> lg_pages} * record_bytes; }
   [[nodiscard]] GPUHEAP_HD unsigned tags_at() const { return num_classes * 8; }
-  [[nodiscard]] GPUHEAP_HD unsigned headers_at() const { return tags_at() + 64 * static_cast<unsigned>(sizeof(run_tag::word)); }
+  [[nodiscard]] GPUHEAP_HD unsigned headers_at() const { return tags_at() + 64 * static_cast<unsigned>(sizeof(span_tag::word)); }
   [[nodiscard]] GPUHEAP_HD unsigned header_bytes() const { return header_stride * 8; }
-  // The tags of neighbouring units, segments or pages.
+  // The tags of neighbouring segments or pages.
   struct tag_row {
-    run_tag::word* first;
+    span_tag::word* first;
     unsigned stride;
-    [[nodiscard]] GPUHEAP_FN simt::global_ref<run_tag::word> operator[](unsigned i) const {
-      return simt::global_ref<run_tag::word>{first[size_t{i} * stride]};
+    [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> operator[](unsigned i) const {
+      return simt::global_ref<span_tag::word>{first[size_t{i} * stride]};
     }
   };
-  // Those of the run that begins at `page`.
+  // Those of the span that begins at `page`.
   [[nodiscard]] GPUHEAP_FN tag_row unit_tags(unsigned page, bool of_segments) const {
     if (of_segments) return {segment_tags + size_t{page >> lg_pages} * tag_stride, tag_stride};
     return {tag_in_record(page), 1};
@@ -145,59 +145,59 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD unsigned page_leaves() const { return num_segments(); }
   [[nodiscard]] GPUHEAP_HD unsigned whole_words() const { return bitmap_tree::words_for(segment_leaves(), leaf_stride); }
   [[nodiscard]] GPUHEAP_HD unsigned broken_words() const { return bitmap_tree::words_for(segment_leaves(), 1); }
-  // The summaries of a list.
-  [[nodiscard]] GPUHEAP_HD unsigned list_words() const { return bitmap_tree::words_for(page_leaves(), 0); }
-  [[nodiscard]] GPUHEAP_HD size_t tree_words() const { return whole_words() + broken_words() + size_t{num_classes} * list_words(); }
+  // Words of a partial list's summaries.
+  [[nodiscard]] GPUHEAP_HD unsigned partial_words() const { return bitmap_tree::words_for(page_leaves(), 0); }
+  [[nodiscard]] GPUHEAP_HD size_t tree_words() const { return whole_words() + broken_words() + size_t{num_classes} * partial_words(); }
   [[nodiscard]] GPUHEAP_HD bitmap_tree whole_tree() const { return bitmap_tree::over(trees, segment_leaves(), leaf_stride); }
   [[nodiscard]] GPUHEAP_HD bitmap_tree broken_tree() const { return bitmap_tree::over(trees + whole_words(), segment_leaves(), 1); }
-  // The pages at which listed runs of class c begin. Each of its leaves is in the record of a segment.
-  [[nodiscard]] GPUHEAP_HD bitmap_tree list_tree(unsigned c) const {
-    bitmap_tree tree = bitmap_tree::over(trees + whole_words() + broken_words() + size_t{c} * list_words(), page_leaves(), 0);
+  // The pages at which partial spans of class c begin. The tree's leaves lie in the records of the segments.
+  [[nodiscard]] GPUHEAP_HD bitmap_tree partial_tree(unsigned c) const {
+    bitmap_tree tree = bitmap_tree::over(trees + whole_words() + broken_words() + size_t{c} * partial_words(), page_leaves(), 0);
     tree.leaves = reinterpret_cast<uint64_t*>(records) + c;
     tree.leaf_stride = record_bytes / 8;
     return tree;
   }
-  [[nodiscard]] GPUHEAP_HD unsigned class_of_list(bitmap_tree const& listed) const {
+  [[nodiscard]] GPUHEAP_HD unsigned class_of_partial(bitmap_tree const& listed) const {
     return static_cast<unsigned>(listed.leaves - reinterpret_cast<uint64_t*>(records));
   }
 
   // ---- from an address
   struct place {
     static constexpr unsigned none = ~0u;
-    unsigned page = 0;     // the run's first
-    unsigned slot = none;  // `none` unless the address is the start of a slot that the run has
-    run_tag tag{};
+    unsigned page = 0;     // the span's first page
+    unsigned slot = none;  // `none` unless the address is the start of one of the span's slots
+    span_tag tag{};
     [[nodiscard]] GPUHEAP_HD constexpr bool exact() const { return slot != none; }
   };
-  // The page that `p` lies in; num_pages or more if p is not in the heap.
+  // The page that p lies in: num_pages or more if p is not in the heap.
   [[nodiscard]] GPUHEAP_HD size_t page_of(void const* p) const {
     return static_cast<size_t>(static_cast<char const*>(p) - base) >> page_shift;
   }
-  // The tag of the run that p lies in; `where` is page_of(p).
+  // The tag of the memory that p lies in; `where` is page_of(p).
   struct tag_found {
-    run_tag tag{};
+    span_tag tag{};
     bool of_segments = false;
   };
   [[nodiscard]] GPUHEAP_FN tag_found tag_of(size_t where) const {
     if (where >= num_pages) return {};
     unsigned const page = static_cast<unsigned>(where);
-    // relaxed, both: a rightful pointer comes after the malloc that came after the tag was written.
-    run_tag const of_segment{segment_tag(page >> lg_pages).load(simt::relaxed)};
-    if (of_segment.bits != run_tag::broken_up) return {of_segment, true};
-    return {run_tag{page_tag(page).load(simt::relaxed)}, false};
+    // relaxed, both: a live pointer comes from a malloc, which came after the tag was written.
+    span_tag const of_segment{segment_tag(page >> lg_pages).load(simt::relaxed)};
+    if (of_segment.bits != span_tag::broken_up) return {of_segment, true};
+    return {span_tag{page_tag(page).load(simt::relaxed)}, false};
   }
-  // Whether p is where a large allocation begins. A segment's tag speaks of its first page.
+  // Whether a large allocation begins at p. A segment's tag speaks of its first page.
   [[nodiscard]] GPUHEAP_HD bool heads_large(void const* p, size_t page, tag_found found) const {
-    return found.tag.bits == run_tag::large_head && (!found.of_segments || page % 64 == 0) &&
+    return found.tag.bits == span_tag::large_head && (!found.of_segments || page % 64 == 0) &&
            p == address(static_cast<unsigned>(page), 0, 0);
   }
-  // The slot at p, which lies in this page with this slotted tag.
+  // The slot at p, which lies in this page, whose tag `found` is a span's.
   [[nodiscard]] GPUHEAP_HD place locate(void const* p, unsigned page, tag_found found) const {
     place at;
     at.tag = found.tag;
     at.page = found.of_segments ? ((page >> lg_pages) - found.tag.distance()) << lg_pages : page - found.tag.distance();
     uint32_t const offset = static_cast<uint32_t>(static_cast<char const*>(p) - base - (size_t{at.page} << page_shift));
-    // Every free comes here: a slot's size is read from the tag, and that it divides the offset shows in the quotient.
+    // Every free comes here. So the slot's size is in the tag, and the quotient shows whether the size divides the offset.
     unsigned const shift = found.tag.shift(), odd = found.tag.odd_factor();
     uint32_t const slot = size_classes::exact_quotient(offset >> shift, odd);
     if (offset >> shift << shift == offset && slot < shard_word::max_slots &&
@@ -213,12 +213,12 @@ struct layout {
 struct layout_plan {
   layout shape{};  // counts and strides; pointers not set
   size_t control_at = 0, shards_at = 0, segment_tags_at = 0, pages_at = 0, trees_at = 0;
-  size_t records_at = 0, groups_at = 0, words_at = 0;  // the arrays that a growing heap makes usable piece by piece, from the first on
-  size_t metadata_bytes = 0;                           // from the region's begin to segment 0
+  size_t records_at = 0, groups_at = 0, words_at = 0;  // a growing heap makes these arrays usable piece by piece
+  size_t metadata_bytes = 0;                           // from the region's start to segment 0
 };
 
-// Plans a heap in the region: as many pages as fit beside their metadata, in whole segments if it `grows`. `control_bytes` is the control
-// block's size, `usable_bytes` what the heap begins with. No page if the region is too small.
+// Plans a heap in the region: as many pages as fit together with their metadata; in whole segments if it `grows`. `control_bytes` is the
+// size of the control block, `usable_bytes` what the heap begins with. Without a page if the region is too small.
 [[nodiscard]] inline layout_plan plan_layout(memory::region where, size_t control_bytes, size_t usable_bytes, bool grows) {
   layout_plan plan;
   layout& s = plan.shape;
@@ -228,25 +228,25 @@ struct layout_plan {
   s.page_shift = wanted < least ? least : wanted > most ? most : wanted;
   // Ends: the number of pages falls with every pass.
   while (where.bytes >> s.page_shift > shard_word::max_pages) ++s.page_shift;
-  // Slots have at most 16 pages, or 8 where these are small.
+  // A slot has at most 16 pages, or 8 where pages are small.
   unsigned const most_shift = s.page_shift + (s.page_shift < 12 ? 3 : 4);
   s.num_classes = size_classes::class_of(most_shift > 20 ? size_classes::largest_bytes : 1u << most_shift) + 1;
   s.words_per_page = s.page_shift < 12 ? 1u << (s.page_shift - 10) : slot_map::words_for(1u << (s.page_shift - 4));
   s.bits_per_page = s.words_per_page * slot_map::slots_per_word;
   s.groups_per_page = slot_map::groups_for(s.words_per_page);
-  // Apart where that costs little: what is hot in different slices of the L2, from 64 MiB on; what a page has in different sectors, from
-  // pages of 16 KiB on.
+  // Strides keep words apart where that costs little: words that many threads change lie in different slices of the L2 from 64 MiB on; what
+  // a page has lies in a sector of its own from pages of 16 KiB on.
   unsigned const lg_size = simt::highest_bit(usable_bytes | 1);
   s.lg_shards = lg_size >= 24 ? layout::max_lg_shards : lg_size >= 21 ? lg_size - 20 : 0;
   s.shard_stride = lg_size >= 26 ? 128 : lg_size >= 21 ? 16 : 1;
   s.header_stride = s.page_shift >= 14 ? 4 : 1;
-  // Every free of a large launch reads one of few tags: in different sectors from segments of 256 KiB on, in different lines from 4 MiB on.
+  // Every free of a large launch reads one of few tags. They lie in different sectors from segments of 256 KiB on, and lines from 4 MiB on.
   s.tag_stride = s.page_shift >= 16 ? 32 : s.page_shift >= 12 ? 8 : 1;
   s.group_stride = s.page_shift >= 14 ? 8 : 1;
   s.leaf_stride = lg_size >= 24 ? 16 : 1;
   s.record_bytes = s.headers_at() + 64 * s.header_bytes();
 
-  // Too many at first; then as many as the metadata of those leaves room for, until that is right.
+  // Too many pages at first; then as many as fit beside the metadata of the last number, until that is right.
   size_t pages = where.bytes >> s.page_shift;
   // Ends: `pages` falls with every pass.
   while (pages != 0) {
@@ -261,7 +261,7 @@ struct layout_plan {
     size_t const segments = s.num_segments();
     plan.control_at = take(control_bytes);
     plan.shards_at = take((size_t{s.num_classes} << s.lg_shards) * s.shard_stride * sizeof(uint64_t));
-    plan.segment_tags_at = take(segments * s.tag_stride * sizeof(run_tag::word));
+    plan.segment_tags_at = take(segments * s.tag_stride * sizeof(span_tag::word));
     plan.pages_at = take(segments * sizeof(uint64_t));
     plan.trees_at = take(s.tree_words() * sizeof(uint64_t));
     plan.records_at = take(segments * s.record_bytes);
@@ -273,7 +273,7 @@ struct layout_plan {
     plan.metadata_bytes = first;
     if (first + (pages << s.page_shift) <= where.bytes) return plan;
     size_t const fit = first < where.bytes ? (where.bytes - first) >> s.page_shift : 0;
-    // Fewer pages have less metadata: not below what fits beside that of all.
+    // Fewer pages have less metadata. So at least so many fit as fit beside the metadata of all.
     pages = pages - 1 > fit + (pages - fit) / 2 ? fit + (pages - fit) / 2 : pages - 1;
   }
   s.num_pages = 0;
@@ -286,7 +286,7 @@ struct layout_plan {
   char* const begin = reinterpret_cast<char*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128));
   at.base = static_cast<char*>(where.base) + plan.metadata_bytes;
   at.shards = reinterpret_cast<uint64_t*>(begin + plan.shards_at);
-  at.segment_tags = reinterpret_cast<run_tag::word*>(begin + plan.segment_tags_at);
+  at.segment_tags = reinterpret_cast<span_tag::word*>(begin + plan.segment_tags_at);
   at.pages = reinterpret_cast<uint64_t*>(begin + plan.pages_at);
   at.trees = reinterpret_cast<uint64_t*>(begin + plan.trees_at);
   at.records = begin + plan.records_at;

@@ -1,0 +1,323 @@
+// The slow path of malloc: wait for a refill, refill, search for memory, refuse.
+//
+// There are no locks. A warp waits only for a shard that another thread refills, and that thread waits for nobody.
+#pragma once
+
+#include <gpuheap/allocator.hpp>
+#include <gpuheap/allocators/sharded_spans/large.hpp>
+#include <gpuheap/simt/far_call.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
+
+// How far a group's search for memory has come, in one register pair.
+//
+//   bit  0       32      38      42      45
+//        | count | class | shard | stage | next step
+//
+//   count   relocations begun before the search: none may begin during it
+//   class   the class that is searched now: the requested one, then larger ones
+//   shard   the shard at which to claim next
+//   stage   what was tried in vain for the class: nothing; its active spans; its partial spans, slot by slot; what other classes hold
+struct search {
+  enum stage : unsigned { untried, active, scanned, reclaimed };
+  enum step : unsigned { claim, wait, scan, reclaim, refuse };
+
+  uint64_t bits = 0;
+
+  [[nodiscard]] GPUHEAP_HD static constexpr search at(unsigned c, unsigned k) { return {uint64_t{c} << 32 | uint64_t{k} << 38}; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned relocations() const { return static_cast<unsigned>(bits); }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return static_cast<unsigned>(bits >> 32) & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned shard() const { return static_cast<unsigned>(bits >> 38) & 15; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned tried() const { return static_cast<unsigned>(bits >> 42) & 7; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned next() const { return static_cast<unsigned>(bits >> 45) & 7; }
+  [[nodiscard]] GPUHEAP_HD static constexpr search of(unsigned relocations, unsigned c, unsigned k, unsigned tried, step next) {
+    return {relocations | uint64_t{c} << 32 | uint64_t{k} << 38 | uint64_t{tried} << 42 | uint64_t{next} << 45};
+  }
+};
+
+// The control block of a heap: its shared words, and all that threads do with them.
+template <tuning Tuning>
+struct control : large_allocations<Tuning> {
+  using spans::active_classes;
+  using spans::at;
+  using spans::partial_classes;
+  using spans::relocations;
+
+  // What a lane is at. It lies in the frame, not in registers: a kernel needs the registers of its longest chain of calls, and these steps
+  // are long and call on. A thread that never comes here never touches the frame.
+  struct request {
+    lane_mask here;
+    warp_group g;  // lanes that want a slot of the same class; empty for a lane that has its result
+    demand d;
+    search s;
+    shard_word claimed;
+    bool has_claim;  // `claimed` is what a claim returned; otherwise it was only loaded
+    void* result;
+    warp_group claimers;  // lanes of the group that share the claim
+    bool duty;            // the claim has the duty to refill the shard
+    refill_result got;    // what the refill brought
+    // Of a leader whose search was crossed by relocations: the number of its first search after that, and of its present one.
+    uint64_t first_search, this_search;
+  };
+
+  [[nodiscard]] GPUHEAP_FN bool refused_already(unsigned c) { return Tuning.remembers_refusals && this->still_exhausted(c); }
+
+  // Shard k of class c and three others, whose loads are in flight together. Where there are fewer, some are loaded twice.
+  struct four_shards {
+    static constexpr unsigned none = ~0u;
+    unsigned with_room = none;
+    bool is_overclaimed = false;  // shard k has so many claims past its end that there shall be no more
+    bool being_replaced = false;  // one of them is being refilled or reset
+  };
+  GPUHEAP_COLD four_shards look_at_four(unsigned c, unsigned k, bool asked_for) {
+    unsigned const shards = at.num_shards() - 1;
+    uint64_t words[4];
+    // relaxed: the claim acquires, and a search ends with read_end().
+    for (unsigned j = 0; j < 4; ++j) words[j] = at.shard(c, (k ^ j) & shards).load(simt::relaxed);
+    four_shards found{.is_overclaimed = shard_word{words[0]}.is_overclaimed()};
+    for (unsigned j = 0; j < 4; ++j) {
+      shard_word const w{words[j]};
+      if (w.has_room() && found.with_room == four_shards::none) found.with_room = (k ^ j) & shards;
+      // Of a larger class, a refill that may find no span is not waited for: if it finds one, its relocation crosses this search.
+      found.being_replaced |= asked_for ? !w.is_idle() : w.holds_a_span();
+    }
+    return found;
+  }
+  // The next step of a group whose claim got too little. One thread, the group's leader.
+  GPUHEAP_COLD uint64_t search_on(request& r) {
+    search const s = r.s;
+    unsigned const c0 = r.d.size_class();
+    unsigned c = s.size_class(), k = s.shard(), tried = s.tried(), seen = s.relocations();
+    // Mostly this shard, or another that the launch uses, has been refilled meanwhile or soon will be.
+    bool being_replaced = false;
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = 0; i < 1u << r.d.lg_shards(); i += 4) {
+      four_shards const four = look_at_four(c, k ^ i, c == c0);
+      if (four.is_overclaimed) return search::of(seen, c, k, tried, search::wait).bits;
+      if (four.with_room != four_shards::none) return search::of(seen, c, four.with_room, tried, search::claim).bits;
+      being_replaced |= four.being_replaced;
+    }
+    if ((c == c0 && tried == search::untried && refused_already(c0)) || (r.first_search != 0 && this->refused_since(c0, r.first_search)))
+      return search::of(0, c0, k, search::untried, search::refuse).bits;
+    if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
+    // Ends: `tried` rises for a class, then the class does.
+    GPUHEAP_NO_UNROLL
+    for (;;) {
+      if (c == c0 && tried == search::untried) {
+        if (r.first_search != 0) r.this_search = this->begin_search();
+        uint64_t const now = relocations().read_begin();
+        // If a relocation is open, nothing may be concluded from this search. One less than the count never comes again.
+        seen = static_cast<unsigned>(now >> 32) - (relocation_count::quiet(now) ? 0 : 1);
+      }
+      GPUHEAP_NO_UNROLL
+      for (unsigned i = 0; i < at.num_shards(); i += 4) {
+        four_shards const four = look_at_four(c, k ^ i, c == c0);
+        if (four.with_room != four_shards::none) return search::of(seen, c, four.with_room, tried, search::claim).bits;
+        being_replaced |= four.being_replaced;
+      }
+      if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
+      bool const listed = partial_classes().has(c);
+      if (tried == search::untried) {
+        // A claim at an idle shard refills it.
+        if (listed || (c == c0 && this->maybe_any_memory())) return search::of(seen, c, k, search::active, search::claim).bits;
+        tried = search::active;
+      }
+      if (tried == search::active) {
+        if (listed) return search::of(seen, c, k, search::active, search::scan).bits;
+        tried = search::scanned;
+      }
+      if (tried == search::scanned && c == c0) return search::of(seen, c, k, search::reclaimed, search::reclaim).bits;
+      // The next larger class that may have something.
+      uint64_t const above = c + 1 < at.num_classes ? ~simt::low_bits(c + 1) : 0;
+      uint64_t may = (active_classes().load() | partial_classes().load()) & above;
+      // Ends: `may` loses its lowest bit.
+      GPUHEAP_NO_UNROLL
+      while (may != 0 && !r.d.suits(simt::lowest_bit(may))) may &= may - 1;
+      if (may == 0) break;
+      c = simt::lowest_bit(may);
+      tried = search::untried;
+    }
+    uint64_t const now = relocations().read_end();
+    bool const missed_nothing = static_cast<unsigned>(now >> 32) == seen && relocation_count::quiet(now);
+    if (missed_nothing) {
+      // From the refusal of an aligned request nothing follows for others: this search passed over classes that may do for them.
+      if (!r.d.is_aligned()) this->refuse(c0, now, r.this_search);
+    } else if (r.first_search == 0) {
+      r.first_search = this->begin_search();
+    }
+    return search::of(0, c0, k, search::untried, missed_nothing ? search::refuse : search::wait).bits;
+  }
+
+  // Serves or refuses the lanes of `here`, not all of which were served by their groups' claims. A lane's `group` has the demand `d`; its
+  // leader's claim returned `claimed_bits`.
+  //
+  // Nearly all warps that come here wait while one thread refills their shard, and then claim again. This function does that and no more,
+  // in little code, since whole launches come here at once. A group with anything else to do takes its warp to malloc_slow().
+  GPUHEAP_FN void* wait_and_claim(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
+    warp_group const g{group};
+    shard_word claimed{claimed_bits};
+    unsigned const c = d.size_class();
+    unsigned k = d.shard();
+    bool has_claim = true;
+    void* result = nullptr;
+    // Some shard is being refilled, or a refill found no memory: perhaps there is nothing to wait for.
+    if (simt::all_of(here, !claimed.has_span() && !claimed.is_idle())) {
+      unsigned const refused = g.leads() && refused_already(c);
+      if (simt::all_of(here, simt::shuffle(here, refused, g.leader()) != 0)) return nullptr;
+    }
+    // Ends: after so many polls.
+    GPUHEAP_NO_UNROLL
+    for (unsigned polls = 0;; ++polls) {
+      if (has_claim && claimed.serves(g.size())) result = at.address(claimed.page(), claimed.next() + g.rank(), c);
+      if (simt::all_of(here, result != nullptr)) return result;
+      bool const other_things = claimed.is_reused() || claimed.is_idle() || (has_claim && claimed.duty_of(g.size()));
+      if (simt::any_of(here, result == nullptr && other_things) || polls == Tuning.wait_polls) break;
+      // Another shard; but not where all shards reach their ends together, and not where there shall be no more claims.
+      if (!d.is_uniform() && result == nullptr && !claimed.is_overclaimed()) k = other_shard(k, d.lg_shards(), polls);
+      uint64_t bits = 0;
+      unsigned claims = 0;
+      if (result == nullptr && g.leads()) {
+        if (polls > 3) simt::back_off{}.wait();
+        // A neighbouring shard is claimed from at first without a load.
+        claims = polls == 0 && k != d.shard();
+        if (claims == 0) {
+          bits = at.shard(c, k).load(simt::relaxed);
+          claims = shard_word{bits}.has_room() && !shard_word{bits}.is_reused();
+        }
+        // consume: pairs with the exchange in install().
+        if (claims != 0) bits = at.shard(c, k).fetch_add(g.size(), simt::consume);
+      }
+      claimed.bits = simt::shuffle(here, bits, g.leader());
+      has_claim = simt::shuffle(here, claims, g.leader()) != 0;
+      // All lanes acquire what the leader acquired.
+      simt::sync_warp(here);
+    }
+    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result);
+  }
+  // The shard to poll next, of 2^lg.
+  [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned polls) {
+    return lg == 0 ? k : k ^ (lg == 1 || (polls & 1) == 0 ? 1 : 2);
+  }
+
+  // The same for groups of lanes that have no `result` yet; the group of a lane that has one is 0. `has_claim`: their leaders' claims
+  // returned `claimed_bits`; otherwise they loaded it.
+  //
+  // The warp goes through the loop together, and all groups act in the same instruction where they can. Each pass serves lanes, then does
+  // every refill for which a claim has the duty, then takes one step of each group's search. So no lane waits while another lane of its
+  // warp has a duty, and none waits for a lane of its warp that is elsewhere.
+  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits, bool has_claim, void* result) {
+    request r{here, {group}, d, search::at(d.size_class(), d.shard()), {claimed_bits}, group != 0 && has_claim, result, {group}, false,
+              {},   0,       0};
+    // Ends: a pass serves a lane; or takes a group's search one stage on; or waits for a refill by another thread, which waits for nobody;
+    // or begins the search again because another thread relocated memory. A relocation serves its thread, or finds out once that something
+    // is full or empty, so some thread always makes progress.
+    GPUHEAP_NO_UNROLL
+    for (;;) {
+      r.duty = r.has_claim && r.claimed.duty_of(r.g.size());
+      // A reused span that leaves its shard is relocated until its last group has accounted: end_reuse() ends what begins here.
+      if (r.duty && r.claimed.is_reused() && r.g.leads()) relocations().begin();
+      serve(r);
+      if (simt::any_of(r.here, r.duty)) {
+        do_refills(r);
+        hand_out_refills(r);
+        serve(r);
+      }
+      // Every lane acquires what its leader acquired, before it returns with it.
+      simt::sync_warp(r.here);
+      lane_mask const left = simt::ballot(r.here, r.g.mask != 0 && r.result == nullptr);
+      if (left == 0) return r.result;
+      r.g.mask = r.result == nullptr ? r.g.mask & left : 0;
+      r.claimers = r.g;
+      take_step(r);
+    }
+  }
+  // Gives lanes that want a slot the one that their group claimed.
+  GPUHEAP_COLD void serve(request& r) {
+    bool const wants = r.has_claim && r.claimed.has_room() && r.result == nullptr, reuses = wants && r.claimed.is_reused();
+    if (wants && !reuses) {
+      unsigned const slot = r.claimed.next() + r.claimers.rank();
+      if (slot < r.claimed.num_slots()) r.result = at.address(r.claimed.page(), slot, r.s.size_class());
+    }
+    if (!simt::any_of(r.here, reuses)) return;
+    r.result = this->take_reused(r.here, reuses ? r.claimers.mask : 0, r.claimed.bits, r.s.size_class(), r.result);
+    unsigned const left = r.claimed.num_claims() - r.claimed.next(), n = r.claimers.size();
+    // The leader takes the group's slots, so all takes come before its account.
+    if (reuses && r.claimers.leads() && this->account(r.claimed.page(), left < n ? left : n, r.claimed.num_claims()))
+      this->end_reuse(r.claimed.page(), r.claimed.num_claims());
+  }
+  // Does the refills. Each comes with claims for those lanes of its group that have no slot yet.
+  GPUHEAP_COLD void do_refills(request& r) {
+    r.has_claim = r.duty;
+    r.claimers.mask = r.g.mask & simt::ballot(r.here, r.result == nullptr);
+    r.got = {};
+    if (r.duty && r.g.leads()) r.got.bits = this->refill(duty_of(r), r.claimed);
+  }
+  [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.claimers.size()); }
+  // The refills for which the fast path did not do.
+  GPUHEAP_COLD void refill_later(request& r) {
+    refill_result reused{};
+    if (simt::any_of(r.here, r.got.may_reuse())) reused.bits = this->acquire_best_partial(r.here, duty_of(r), r.got);
+    if (r.got.takes_slow_path()) r.got.bits = this->refill_slowly(duty_of(r), r.claimed, r.got, reused);
+  }
+  // Gives the groups what their leaders' refills brought.
+  GPUHEAP_COLD void hand_out_refills(request& r) {
+    if (simt::any_of(r.here, r.got.takes_slow_path())) refill_later(r);
+    r.claimed.bits = simt::shuffle(r.here, r.got.bits, leader_of(r.g));
+    // All lanes acquire what the leader acquired with the span: another lane may lead those that still want a slot.
+    simt::sync_warp(r.here);
+  }
+  // One step of each group's search.
+  GPUHEAP_COLD void take_step(request& r) {
+    uint64_t next = 0;
+    if (r.g.mask != 0 && r.g.leads()) next = search_on(r);
+    r.s.bits = simt::shuffle(r.here, next, leader_of(r.g));
+    unsigned const step = r.s.next();
+    r.has_claim = r.g.mask != 0 && step == search::claim;
+    // consume: pairs with the exchange in install().
+    if (r.has_claim && r.g.leads()) next = at.shard(r.s.size_class(), r.s.shard()).fetch_add(r.g.size(), simt::consume);
+    r.claimed.bits = simt::shuffle(r.here, next, leader_of(r.g));
+    if (r.g.mask == 0 || r.has_claim) return;
+    if (step == search::wait) {
+      simt::back_off{}.wait();
+    } else if (step == search::scan) {
+      r.result = scan_partial(r.g, r.s.size_class());
+    } else if (step == search::reclaim) {
+      if (this->reclaim(r.g.mask, r.d.size_class())) r.s = search::at(r.d.size_class(), r.s.shard());
+    } else {
+      r.g.mask = 0;  // refused
+    }
+  }
+  [[nodiscard]] GPUHEAP_FN static unsigned leader_of(warp_group g) { return g.mask != 0 ? g.leader() : simt::lane_id(); }
+
+  // Scans one partial span of class c for the group. Perhaps no lane gets a slot.
+  GPUHEAP_COLD void* scan_partial(warp_group g, unsigned c) {
+    unsigned page = 0;
+    if (g.leads()) page = this->acquire_any_partial(c, warp_hash() >> 7);
+    page = g.from_leader(page);
+    if (page == segment_map::none) return nullptr;
+    void* const result = this->scan(g.mask, page, c);
+    // The other lanes' marks come before the leader deactivates the span.
+    simt::sync_warp(g.mask);
+    bool const found = simt::any_of(g.mask, result != nullptr);
+    if (g.leads()) {
+      this->deactivate(page, span_header::active, found);
+      relocations().end();
+    }
+    return result;
+  }
+};
+
+// ---- far calls, from malloc, which is inlined
+
+// See wait_and_claim().
+template <tuning Tuning>
+GPUHEAP_COLD void* malloc_far(control<Tuning>* heap, lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
+  return heap->wait_and_claim(here, group, d, claimed_bits);
+}
+// See malloc_large().
+template <tuning Tuning>
+GPUHEAP_COLD void* malloc_large_far(control<Tuning>* heap, lane_mask here, unsigned n, unsigned alignment) {
+  return heap->malloc_large(here, n, alignment);
+}
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded

@@ -1,0 +1,86 @@
+// What a thread asks for, and what a refill brought it: each packed into one register, as they live across long chains of calls.
+#pragma once
+
+#include <gpuheap/allocators/sharded_spans/layout.hpp>
+#include <gpuheap/allocators/sharded_spans/policy.hpp>
+#include <gpuheap/simt/warp.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
+
+// ---- this launch and this warp
+
+// Warps of this launch.
+[[nodiscard]] GPUHEAP_FN inline unsigned warps_of_launch() {
+  return simt::num_blocks() * ((simt::threads_per_block() + simt::warp_lanes - 1) / simt::warp_lanes);
+}
+// Spreads consecutive warps evenly.
+[[nodiscard]] GPUHEAP_FN inline unsigned warp_hash() { return simt::global_warp() * 0x9e3779b9u; }
+// The shard in which this warp claims first, of 2^lg.
+[[nodiscard]] GPUHEAP_FN inline unsigned shard_of_warp(unsigned lg) { return (warp_hash() >> 27) >> (5 - lg); }
+
+// What a group of lanes asks for:
+//
+//   bit  0       6       10       16      22          25             31
+//        | class | shard | wanted | lanes | lg shards | lg alignment | uniform
+//
+//   wanted        lanes that have no slot yet
+//   lanes         lanes that asked
+//   lg shards     log2 of the shards that the launch uses of the class, for groups like this one
+//   lg alignment  log2 of how many times 16 bytes each slot is to be aligned to
+//   uniform       nearly all lanes of the warp ask for the class
+struct demand {
+  unsigned bits = 0;
+  [[nodiscard]] GPUHEAP_HD static constexpr demand of(unsigned c, unsigned k, unsigned wanted, unsigned lanes, unsigned lg,
+                                                      unsigned lg_alignment, bool is_uniform) {
+    return {c | k << 6 | wanted << 10 | lanes << 16 | lg << 22 | lg_alignment << 25 | unsigned{is_uniform} << 31};
+  }
+  // The same group's at another shard.
+  [[nodiscard]] GPUHEAP_HD constexpr demand at(unsigned c, unsigned k, unsigned wanted) const {
+    return {(bits & ~0xffffu) | c | k << 6 | wanted << 10};
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return bits & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned shard() const { return bits >> 6 & 15; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned wanted() const { return bits >> 10 & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned lanes() const { return bits >> 16 & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_shards() const { return bits >> 22 & 7; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_uniform() const { return bits >> 31 != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_alignment() const { return bits >> 25 & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_aligned() const { return lg_alignment() != 0; }
+  // Whether all slots of class c are aligned as asked.
+  [[nodiscard]] GPUHEAP_HD constexpr bool suits(unsigned c) const {
+    return (size_classes::slot_bytes(c) & ((16u << lg_alignment()) - 1)) == 0;
+  }
+};
+
+// What a step of a refill returns. Either the span that it found, as a shard word of which nothing is claimed, or 0 for none; the lowest
+// bits of such a word are 0, and hold
+//   open       a relocation is open, which the caller ends
+//   stale      the span was the last of its leaf of the partial list: the leaf's summary bit is due to be cleared
+// or, with `slow_path` and without `open`, that refill_slowly() is due, with
+//   pages      from bit 8 on: that a new span should have
+//   cursor     from bit 32 on: where the last refill's samples of partial spans ended
+//   reuses, memory_is_low   as in refill_plan
+//   ending     the shard has a span whose end was reached: a relocation will be open
+struct refill_result {
+  static constexpr uint64_t open = 1, stale = 2, slow_path = 4, reuses = 8, memory_is_low = 16, ending = 32;
+  uint64_t bits = 0;
+
+  [[nodiscard]] GPUHEAP_HD static constexpr refill_result of(uint64_t what, bool is_open) { return {what | (is_open ? open : 0)}; }
+  [[nodiscard]] GPUHEAP_HD static constexpr refill_result on_slow_path(unsigned pages, bool reuses_first, bool is_memory_low,
+                                                                       bool ends_span, unsigned cursor) {
+    return {uint64_t{cursor} << 32 | uint64_t{pages} << 8 | slow_path | (reuses_first ? reuses : 0) | (is_memory_low ? memory_is_low : 0) |
+            (ends_span ? ending : 0)};
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_open() const { return (bits & open) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_stale() const { return (bits & stale) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr shard_word span() const { return {bits & ~(open | stale)}; }
+
+  [[nodiscard]] GPUHEAP_HD constexpr bool takes_slow_path() const { return (bits & (slow_path | open)) == slow_path; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool may_reuse() const { return takes_slow_path() && (bits & reuses) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_memory_low() const { return (bits & memory_is_low) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool ends_span() const { return (bits & ending) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned pages() const { return static_cast<unsigned>(bits) >> 8; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned cursor() const { return static_cast<unsigned>(bits >> 32); }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded

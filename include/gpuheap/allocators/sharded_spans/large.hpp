@@ -1,0 +1,98 @@
+// Large allocations: pages in a row, claimed by the segment map, with a tag and a header where they begin. frees.hpp frees them, resize.hpp
+// makes them longer or shorter.
+#pragma once
+
+#include <gpuheap/allocators/sharded_spans/drain.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
+
+// malloc of requests that no slot is large enough for.
+template <tuning Tuning>
+struct large_allocations : drains<Tuning> {
+  using spans::at;
+  using spans::relocations;
+  using spans::segments;
+
+  // Where an allocation of `n` pages begins for each lane of `here`: its first page is aligned to `alignment` pages. nullptr if nothing
+  // fits. All lanes of `here` call. Lanes that ask for the same get neighbouring pages by one claim, for all of them or for as many as fit
+  // side by side.
+  GPUHEAP_COLD void* malloc_large(lane_mask here, unsigned n, unsigned alignment) {
+    unsigned const first = simt::lowest_bit(here);
+    bool const same = reinterpret_cast<uint64_t>(this) == simt::shuffle(here, reinterpret_cast<uint64_t>(this), first) &&
+                      (uint64_t{alignment} << 32 | n) == simt::shuffle(here, uint64_t{alignment} << 32 | n, first) && n % alignment == 0;
+    if ((here & (here - 1)) != 0 && simt::all_of(here, same)) {
+      unsigned together = simt::popcount(here);
+      // Ends: a pass serves some of the lanes, or halves `together`.
+      GPUHEAP_NO_UNROLL
+      while (together > 1) {
+        warp_group const g{here};
+        unsigned page = segment_map::none;
+        if (g.leads() && n <= at.num_pages / together)
+          page = segments().claim_extent(n * together, alignment, phase_of(alignment), relocations());
+        page = g.from_leader(page);
+        // All lanes acquire what the leader acquired.
+        simt::sync_warp(here);
+        if (page == segment_map::none) {
+          together /= 2;
+          continue;
+        }
+        bool const served = g.rank() < together;
+        if (served) cut_extent(page, n * together, page + n * g.rank(), n);
+        void* const mine = served ? begin_large(page + n * g.rank(), n) : nullptr;
+        lane_mask const left = simt::ballot(here, !served);
+        // The frees of one lane's allocation read tags that another lane wrote.
+        simt::sync_warp(here);
+        if (served) return mine;
+        here = left;
+        if (together > simt::popcount(here)) together = simt::popcount(here);
+      }
+    }
+    return malloc_large_alone(n, alignment);
+  }
+  // Added to a page's number, this makes it a multiple of `alignment` where its address is one: the heap's first page may not be aligned.
+  [[nodiscard]] GPUHEAP_FN unsigned phase_of(unsigned alignment) {
+    return static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.page_shift) & (alignment - 1);
+  }
+  // An extent of `total` pages from `first` on is cut into pieces; this is for the piece of n pages from `page` on. If the extent covers
+  // the whole segment in which the piece ends, and the piece begins before it ends, then that segment has several owners from now on: it
+  // becomes a broken one, of which no page is free. One thread for each piece.
+  GPUHEAP_FN void cut_extent(unsigned first, unsigned total, unsigned page, unsigned n) {
+    unsigned const segment = (page + n - 1) / 64, begin = segment * 64, end = begin + 64;
+    if (begin >= page && end > page + n && end <= first + total) segments().break_up(segment, 0);
+  }
+  // Makes a large allocation of n pages that the caller has claimed. One thread.
+  GPUHEAP_FN void* begin_large(unsigned page, unsigned n) {
+    uint64_t const generation = span_header{at.header(page).load(simt::relaxed)}.generation() + 1;
+    // relaxed, both: the pointer reaches another thread only through the caller's own synchronisation.
+    at.header(page).store(span_header::large_allocation(n, generation).bits, simt::relaxed);
+    this->tag_of_extent(page, n).store(span_tag::large_head, simt::relaxed);
+    return at.address(page, 0, 0);
+  }
+
+  // One allocation of `n` pages, the first of which is aligned to `alignment` pages. One thread; nullptr if nothing fits.
+  GPUHEAP_FN void* malloc_large_alone(unsigned n, unsigned alignment) {
+    simt::back_off pause;
+    uint64_t first_search = 0, this_search = 0;
+    // Ends: a pass succeeds, or drains something, or refuses, or saw another warp's relocation, which is that warp's progress. A search
+    // that finds nothing relocates nothing, so threads that are all to be refused do not keep each other searching.
+    GPUHEAP_NO_UNROLL
+    for (;;) {
+      if (first_search != 0) {
+        if (this->refused_large_since(n, first_search)) return nullptr;
+        this_search = this->begin_search();
+      }
+      uint64_t const before = relocations().read_begin();
+      unsigned const page = segments().claim_extent(n, alignment, phase_of(alignment), relocations());
+      if (page != segment_map::none) return begin_large(page, n);
+      if (this->reclaim(lane_mask{1} << simt::lane_id(), size_classes::count)) continue;
+      if (relocation_count::quiet(before) && relocations().read_end() == before) {
+        if (alignment == 1 && this_search != 0) this->refuse_large(n, this_search);
+        return nullptr;
+      }
+      if (first_search == 0) first_search = this->begin_search();
+      pause.wait();
+    }
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded

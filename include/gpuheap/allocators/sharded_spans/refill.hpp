@@ -1,0 +1,229 @@
+// Refills: how a shard whose span is used up gets the next one.
+//
+// One claim has the duty to refill a shard: the one that finds it idle, or that reaches the end of its span. Claims are ordered, so there
+// is exactly one. Its thread waits for no other thread.
+//
+//   refill()            loads what it must know, lets policy.hpp plan, and claims a row of whole segments
+//   refill_slowly()     if that did not do: a partial span (partial.hpp), or segments or pages from anywhere
+//   publish()           puts the span into the shard by one exchange, then does what no thread waits for
+//
+// From where it is claimed, or taken from the partial list, until the exchange, no thread finds the new span. From the exchange until it is
+// listed, no thread finds the old one. A relocation is open meanwhile.
+#pragma once
+
+#include <gpuheap/allocators/sharded_spans/partial.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
+
+// What the thread of a claim with the duty does.
+template <tuning Tuning>
+struct refills : partial_choice<Tuning> {
+  using spans::active_classes;
+  using spans::at;
+  using spans::failed_reuses_of;
+  using spans::held_pages;
+  using spans::relocations;
+  using spans::segments;
+
+  // ---- the fast path
+
+  // Refills shard d.shard() of class d.size_class(), which `old` says is idle or used up. One thread, which has the duty. The first
+  // d.wanted() slots of the new span are claimed for the caller's group: it gets memory however soon another class drains the rest. Returns
+  // the span as if nothing of it were claimed; or that the slow path is due.
+  //
+  // A burst of requests waits for this function, on a processor that has none of its code in its caches. So the code is small, its loads
+  // are in flight together, and whatever is rare is out of line.
+  GPUHEAP_COLD uint64_t refill(demand d, shard_word old) {
+    unsigned const c = d.size_class(), k = d.shard();
+    bitmap_tree const whole = at.whole_tree();
+    unsigned const leaves = bitmap_tree::leaves_for(this->segments_there);
+    unsigned const warps = warps_of_launch();
+    bool const large = is_large_launch<Tuning>(warps, at.lg_shards);
+    // relaxed, all: hints. All loads before the plan, none after the first use of one.
+    unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(),
+                   failures = failed_reuses_of(c).load(simt::relaxed), cursor = this->cursor_of(c).load(simt::relaxed);
+    bool const has_partial = static_cast<int>(this->inactive_spans(c).load(simt::relaxed)) > 0;
+    shard_word const now{at.shard(c, k).load(simt::relaxed)};
+    uint64_t const low_leaves = whole.mid(0).load(simt::relaxed);
+
+    // Slots that threads wait for: what was claimed beyond the end, or this group's own.
+    unsigned const excess = now.next() - old.num_claims(), asked = excess > d.wanted() ? excess : d.wanted();
+    refill_plan const plan = plan_refill<Tuning>({size_classes::slot_bytes(c),
+                                                  d.lanes(),
+                                                  d.is_uniform(),
+                                                  asked,
+                                                  warps,
+                                                  d.lg_shards(),
+                                                  large,
+                                                  simt::launch_id(),
+                                                  at.page_shift,
+                                                  at.lg_pages,
+                                                  at.max_span_segments(c),
+                                                  this->pages_there,
+                                                  free,
+                                                  held,
+                                                  has_partial,
+                                                  {failures}});
+    // relaxed: a hint.
+    if (plan.finds_no_partial) failed_reuses_of(c).store(reuse_failures::no_partial_span(simt::launch_id()).bits, simt::relaxed);
+    refill_result const slow_path = refill_result::on_slow_path(plan.pages, plan.reuses, plan.memory_is_low, old.has_span(), cursor);
+    unsigned n = plan.segments;
+    if (n == 0) return slow_path.bits;
+    row_place const place = place_row(n, c, k, at.num_shards(), leaves, low_leaves, large && !d.is_uniform(), d.lg_shards() != 0);
+    unsigned leaf = place.leaf;
+    uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
+    GPUHEAP_NO_UNROLL
+    for (unsigned tries = 0; tries < 8; ++tries) {
+      if (tries == 4 && n > 1) n >>= 1;
+      free_row const row = find_row(bits, n, place.bit, large);
+      if (row.length != 0) {
+        // Also for the old span, from the exchange of the shard word until it is listed.
+        relocations().begin();
+        bool emptied = false;
+        uint64_t const mask = simt::low_bits(row.length) << row.first, got = whole.take_leaf_only(leaf, mask, emptied);
+        if (got == mask) {
+          slow_refill f{d, old, 0, refill_result::of(0, true), {leaf * 64 + row.first, row.length, true, emptied}};
+          f.got = refill_result::of(prepare_claimed(f).bits, true);
+          return publish(f);
+        }
+        segments().put_back(leaf, got, emptied);
+        relocations().end();
+      }
+      leaf = (leaf + place.step) % leaves;
+      bits = whole.leaf(leaf).load(simt::relaxed);
+    }
+    return slow_path.bits;
+  }
+
+  // ---- the slow path
+
+  // A refill under way. It lies in the frame, as control::request does.
+  struct slow_refill {
+    demand d;
+    shard_word old;
+    unsigned pages;
+    refill_result got;
+    segment_map::claim claimed;
+  };
+  // The same where refill() returned `how`. `reused`: what acquire_best_partial() found, if it was to look.
+  GPUHEAP_COLD uint64_t refill_slowly(demand d, shard_word old, refill_result how, refill_result reused) {
+    slow_refill f{d, old, how.pages(), reused, {}};
+    // For the old span, as in refill().
+    if (old.has_span() && !reused.is_open()) {
+      relocations().begin();
+      f.got.bits |= refill_result::open;
+    }
+    if (!f.got.span().has_span()) {
+      // relaxed, all: hints.
+      if (how.may_reuse())
+        failed_reuses_of(d.size_class())
+            .store(reuse_failures{failed_reuses_of(d.size_class()).load(simt::relaxed)}.one_more(simt::launch_id()).bits, simt::relaxed);
+      claim_for(f);
+      // No memory is unused: freed slots are all that there is, and every refill shall sample partial spans from now on.
+      if (!f.got.span().has_span()) failed_reuses_of(d.size_class()).store(0, simt::relaxed);
+    }
+    return publish(f);
+  }
+  // Claims unused memory: whole segments; pages of the first few broken segments; a segment to break; pages of any broken segment.
+  GPUHEAP_COLD void claim_for(slow_refill& f) {
+    f.got = claim_segments(f.d, f.pages, f.got.is_open());
+    if (f.got.span().bits == 0) f.got = claim_pages(f.d, f.pages, few_segments, f.got.is_open());
+    if (f.got.span().bits == 0) f.got = break_segment(f.d, f.pages, f.got.is_open());
+    if (f.got.span().bits == 0) f.got = claim_pages(f.d, f.pages, ~0u, f.got.is_open());
+    if (f.got.span().bits == 0) return;
+    f.claimed = unpack(f.got.bits);
+    f.got = refill_result::of(prepare_claimed(f).bits, f.got.is_open());
+  }
+  static constexpr unsigned few_segments = 3;
+  // Each claims about so many pages, and returns {first page : 22, length : 7, of segments : 1, stale : 1} from bit 2 on, or 0. One thread.
+  GPUHEAP_COLD refill_result claim_segments(demand d, unsigned pages, bool is_open) {
+    lazy_relocation relocation{relocations(), is_open};
+    segment_map::claim const got = segments().claim_segments(pages, at.max_span_segments(d.size_class()), spread(d), relocation);
+    return pack(got, relocation.open);
+  }
+  GPUHEAP_COLD refill_result claim_pages(demand d, unsigned pages, unsigned most_segments, bool is_open) {
+    lazy_relocation relocation{relocations(), is_open};
+    unsigned const most = 1u << at.lg_pages;
+    if (pages > most) pages = most;
+    unsigned const least = most_segments == few_segments ? pages : pages_of(size_classes::slot_bytes(d.size_class()), at.page_shift);
+    segment_map::claim const got = segments().claim_pages(pages, least, most_segments, spread(d), relocation);
+    return pack(got, relocation.open);
+  }
+  GPUHEAP_COLD refill_result break_segment(demand d, unsigned pages, bool is_open) {
+    lazy_relocation relocation{relocations(), is_open};
+    unsigned const most = 1u << at.lg_pages;
+    segment_map::claim const got = segments().break_segment(pages < most ? pages : most, spread(d), relocation);
+    return pack(got, relocation.open);
+  }
+  // 0: from the lowest place on, as a small launch claims. A large one's claims begin at different places.
+  [[nodiscard]] GPUHEAP_FN unsigned spread(demand d) {
+    return is_large_launch<Tuning>(warps_of_launch(), at.lg_shards) ? (d.bits & 0x3ff) * 0x9e3779b9u >> 4 | 1 : 0;
+  }
+  [[nodiscard]] GPUHEAP_FN refill_result pack(segment_map::claim got, bool is_open) {
+    if (got.first == segment_map::none) return refill_result::of(0, is_open);
+    unsigned const first = got.of_segments ? got.first << at.lg_pages : got.first;
+    return refill_result::of(
+        uint64_t{first} << 2 | uint64_t{got.length} << 24 | uint64_t{got.of_segments} << 31 | uint64_t{got.stale} << 32, is_open);
+  }
+  [[nodiscard]] GPUHEAP_FN segment_map::claim unpack(uint64_t claimed) {
+    bool const of_segments = (claimed >> 31 & 1) != 0;
+    unsigned const page = static_cast<unsigned>(claimed >> 2) & (shard_word::max_pages - 1);
+    return {of_segments ? page >> at.lg_pages : page, static_cast<unsigned>(claimed >> 24) & 127, of_segments, (claimed >> 32 & 1) != 0};
+  }
+
+  // ---- from claimed memory to a shard's span
+
+  // Makes a span of the claimed memory, which publish() publishes. One thread, during a relocation.
+  GPUHEAP_COLD shard_word prepare_claimed(slow_refill& f) {
+    return prepare(f.d, f.claimed.of_segments ? f.claimed.first << at.lg_pages : f.claimed.first, f.claimed.length, f.claimed.of_segments);
+  }
+  GPUHEAP_FN shard_word prepare(demand d, unsigned page, unsigned length, bool of_segments) {
+    unsigned const c = d.size_class(), num_slots = at.span_slots(c, length, of_segments);
+    if (!of_segments) length = at.units_for(c, num_slots, false);
+    // relaxed, all: published by the exchange of the shard word.
+    at.header(page).fetch_add(span_header::to_new_span(c, length, of_segments), simt::relaxed);
+    at.slots_of(page).prepare(num_slots);
+    this->write_tags(page, of_segments, span_tag::of_slots(c, length, d.shard(), true), length);
+    return shard_word::of_span(page, num_slots);
+  }
+  // Puts what was got into the shard, and does what can wait until then. Returns the span as if nothing of it were claimed; 0 for none.
+  GPUHEAP_COLD uint64_t publish(slow_refill& f) {
+    install(f.d, f.got.span());
+    if (f.claimed.first != segment_map::none) finish_new_span(f.d, f.claimed);
+    if (f.got.is_stale()) this->clear_stale_partial(at.partial_tree(f.d.size_class()), f.d.size_class(), f.got.span().page() / 64);
+    uint64_t const next = f.got.span().bits;
+    retire(f.d, f.old, f.got.span(), f.got.is_open());
+    return next;
+  }
+  // Replaces the shard word: by the span with d.wanted() claims; by 0 if there is no span, or these are all of its claims.
+  GPUHEAP_FN void install(demand d, shard_word next) {
+    unsigned const c = d.size_class(), k = d.shard();
+    bool const used_up = next.next() + d.wanted() >= next.num_claims();
+    if (used_up && next.is_reused()) relocations().begin();  // end_reuse() ends it
+    // consume_release: publishes the span's header, bits and tags to those who claim; acquires the claims.
+    at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::consume_release);
+    if (!used_up) active_classes().add(c);
+  }
+  // What can wait until a new span is in use: counting it, clearing stale summary bits, releasing pages that it has no use for.
+  GPUHEAP_COLD void finish_new_span(demand d, segment_map::claim got) {
+    segments().finish_claim(got);
+    unsigned length = got.length;
+    if (!got.of_segments) {
+      unsigned const c = d.size_class();
+      length = at.units_for(c, at.span_slots(c, length, false), false);
+      if (length < got.length) segments().release_pages(got.first + length, got.length - length, relocations());
+    }
+    // relaxed: a hint.
+    held_pages(d.size_class()).fetch_add(got.of_segments ? length << at.lg_pages : length, simt::relaxed);
+  }
+  // Deactivates the spans that no shard holds any more: the old one, and the next one if its slots were all claimed at once. Reused ones
+  // are deactivated by end_reuse().
+  GPUHEAP_FN void retire(demand d, shard_word old, shard_word next, bool is_open) {
+    if (old.has_span() && !old.is_reused()) this->deactivate(old.page(), span_header::active, true);
+    if (next.has_span() && next.next() + d.wanted() >= next.num_claims() && !next.is_reused())
+      this->deactivate(next.page(), span_header::active, true);
+    if (is_open) relocations().end();
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded

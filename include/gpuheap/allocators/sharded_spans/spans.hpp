@@ -1,0 +1,273 @@
+// The life of a span, and the words of a heap that all threads share.
+//
+//   unused --claimed by a refill--> active --all slots claimed--> full or partial --acquired--> active (reused) --> ... --all free-->
+//   unused segment map                     a shard's word                partial list                  a shard's word
+//
+// An active span belongs to a shard, or to the thread that just took it from one. A full span is in no list: the next free in it lists it.
+// Where a span passes from one place to the next, no thread finds it in between. Such a move is a *relocation*, and relocation_count counts
+// it: a request is refused only after a search that no relocation crossed.
+#pragma once
+
+#include <gpuheap/allocators/sharded_spans/layout.hpp>
+#include <gpuheap/structures/relocation_count.hpp>
+#include <gpuheap/structures/segment_map.hpp>
+#include <gpuheap/structures/warp_group.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
+
+using simt::lane_mask;
+using structures::lazy_relocation;
+using structures::relocation_count;
+using structures::segment_map;
+using structures::warp_group;
+
+// Classes that may have something, a bit each. A set bit may be wrong; a clear one is not, except during a relocation.
+struct class_set {
+  uint64_t* word = nullptr;
+
+  // consume_release and acq_rel: add() pairs with erase(). Either the erasing thread's second look sees what the other one brought, or the
+  // other one's bit comes after the erasure.
+  GPUHEAP_FN void add(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_or(uint64_t{1} << c, simt::consume_release); }
+  GPUHEAP_FN void erase(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_and(~(uint64_t{1} << c), simt::acq_rel); }
+  // relaxed: a hint, or part of a search that ends with relocation_count::read_end().
+  [[nodiscard]] GPUHEAP_FN uint64_t load() const { return simt::global_ref<uint64_t>{*word}.load(simt::relaxed); }
+  [[nodiscard]] GPUHEAP_FN bool has(unsigned c) const { return (load() >> c & 1) != 0; }
+};
+
+// The words that all threads share, and what can be done with one span. The control block begins with it, in device memory. Out-of-line
+// functions get its address, never a view by reference, so a kernel pays no stack frame for them.
+struct alignas(128) spans {
+  layout at;
+  segment_map map;
+  unsigned segments_there = 0;           // segments that have memory; there is room for at.num_segments(). Set by the host
+  unsigned pages_there = 0;              // the same in pages. Set by the host
+  unsigned peak_held = 0;                // the most pages held before segments were removed. Set by the host
+  alignas(128) unsigned num_free = 0;    // free pages
+  alignas(128) unsigned least_free = 0;  // the fewest that were ever free
+  alignas(128) uint64_t relocation_word = 0;
+  alignas(128) uint64_t active_word = 0;                       // bit c: a shard of class c may have a span
+  alignas(128) uint64_t partial_word = 0;                      // bit c: class c may have a partial span
+  alignas(128) unsigned held[size_classes::count]{};           // pages of each class's spans
+  alignas(128) unsigned inactive[size_classes::count]{};       // spans of each class that are not active; for a moment below zero
+  alignas(128) unsigned failed_reuses[size_classes::count]{};  // reuse_failures of each class
+  alignas(128) unsigned cursor[size_classes::count]{};         // the page after the partial span that was sampled last
+
+  // What searches found out; see refuse().
+  alignas(128) uint64_t refused[size_classes::count]{};  // of the last search for each class that found nothing: the relocation count | 1
+  alignas(128) uint64_t refused_as[size_classes::count]{};  // and the search's number
+  alignas(128) uint64_t searches = 0;                       // that have begun
+  uint64_t refused_last = 0;                                // of the last search for any class that found nothing {number : 58, class : 6}
+  uint64_t refused_large = 0;  // of the last search for contiguous pages that found none {number : 41, pages : 23}
+
+  // By reference: its members are read where they are used, and none stays in a register across an atomic.
+  [[nodiscard]] GPUHEAP_FN segment_map const& segments() const { return map; }
+  [[nodiscard]] GPUHEAP_FN relocation_count relocations() { return {&relocation_word}; }
+  [[nodiscard]] GPUHEAP_FN class_set active_classes() { return {&active_word}; }
+  [[nodiscard]] GPUHEAP_FN class_set partial_classes() { return {&partial_word}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> held_pages(unsigned c) { return simt::global_ref<unsigned>{held[c]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> inactive_spans(unsigned c) { return simt::global_ref<unsigned>{inactive[c]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> failed_reuses_of(unsigned c) { return simt::global_ref<unsigned>{failed_reuses[c]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> cursor_of(unsigned c) { return simt::global_ref<unsigned>{cursor[c]}; }
+
+  // Begins a search for memory and returns its number, from 1 on. A search sees all that came before the searches with smaller numbers
+  // began. So if one finds nothing, every request that began to search before it may be refused too: at some moment since then, nothing was
+  // there. Otherwise threads that are all to be refused would cross each other's searches, and each would search as often as all of them
+  // together relocate something.
+  [[nodiscard]] GPUHEAP_FN uint64_t begin_search() {
+    // acq_rel: numbers are ordered, and so is what their threads did before.
+    return simt::global_ref<uint64_t>{searches}.fetch_add(1, simt::acq_rel) + 1;
+  }
+  // Records that a search for class c found nothing. `now`: the relocation count, quiet, and the same before and after the search. `which`:
+  // the search's number, or 0 if it has none.
+  GPUHEAP_FN void refuse(unsigned c, uint64_t now, uint64_t which) {
+    // release, all: a thread that believes this has seen what the search saw. Pairs with refused_since() and still_exhausted().
+    simt::global_ref<uint64_t>{refused[c]}.store(now | 1, simt::release);
+    if (which == 0) return;
+    simt::global_ref<uint64_t>{refused_as[c]}.store(which, simt::release);
+    simt::global_ref<uint64_t>{refused_last}.store(which << 6 | c, simt::release);
+  }
+  // The same for n contiguous pages.
+  GPUHEAP_FN void refuse_large(unsigned n, uint64_t which) {
+    simt::global_ref<uint64_t>{refused_large}.store(which << 23 | n, simt::release);
+  }
+  // Whether a search that began after search number `which` found nothing for class c, or for a smaller class, whose memory would have
+  // done.
+  [[nodiscard]] GPUHEAP_FN bool refused_since(unsigned c, uint64_t which) {
+    // acquire, both: pair with refuse().
+    uint64_t const last = simt::global_ref<uint64_t>{refused_last}.load(simt::acquire);
+    return simt::global_ref<uint64_t>{refused_as[c]}.load(simt::acquire) > which || (last >> 6 > which && (last & 63) <= c);
+  }
+  // The same for n contiguous pages. A search for slots would have taken the pages of one slot; half of an extent lies in one segment.
+  [[nodiscard]] GPUHEAP_FN bool refused_large_since(unsigned n, uint64_t which) {
+    // acquire, both: pair with refuse() and refuse_large().
+    uint64_t const large = simt::global_ref<uint64_t>{refused_large}.load(simt::acquire),
+                   slots = simt::global_ref<uint64_t>{refused_last}.load(simt::acquire);
+    bool const by_slots = slots >> 6 > which && at.large_pages(size_classes::slot_bytes(slots & 63)) * 2 <= n;
+    return by_slots || (large >> 23 > which && (large & 0x7fffff) <= n);
+  }
+  // Whether a page may be free.
+  [[nodiscard]] GPUHEAP_COLD bool maybe_any_memory() { return segments().maybe_any(); }
+  // Whether another search for class c would find nothing either: nothing was relocated since the last one, no span of the class or a
+  // larger one is partial, no page is free, and no other class has an active span. One thread.
+  GPUHEAP_COLD bool still_exhausted(unsigned c) {
+    // relaxed, both: a guess. An acquire would cost the thread its L1, and mostly the guess says no.
+    if (simt::global_ref<uint64_t>{refused[c]}.load(simt::relaxed) != (relocations().glance() | 1)) return false;
+    // acquire: pairs with refuse().
+    uint64_t const then = simt::global_ref<uint64_t>{refused[c]}.load(simt::acquire), now = relocations().read_begin();
+    if (then != (now | 1) || !relocation_count::quiet(now)) return false;
+    if ((partial_classes().load() & ~simt::low_bits(c)) != 0 || (active_classes().load() & ~(uint64_t{1} << c)) != 0) return false;
+    return !maybe_any_memory() && relocations().read_end() == now;
+  }
+
+  // ---- the end of a span's use
+
+  // Puts a span into the partial list. It may have ended meanwhile: then the bit stands for nothing, and a thread that finds it clears it.
+  GPUHEAP_FN void list(unsigned c, unsigned page) {
+    at.partial_tree(c).set(page);
+    partial_classes().add(c);
+  }
+
+  // Ends the span if `h` says that it is not active and all of its slots are free. True: the caller owns the memory, and must release it.
+  GPUHEAP_FN bool end_if_empty(unsigned page, span_header h) {
+    if (h.is_active() || (h.bits & span_header::slots) == 0) return false;
+    if (h.full_groups() != slot_map::groups_for(slot_map::words_for(at.span_slots(h)))) return false;
+    // relay: acquires every free of the span: each was counted in this word, or in one that was counted here. If the exchange fails,
+    // another thread has made the span active, and tests the same when it deactivates it.
+    uint64_t expected = h.bits;
+    return at.header(page).compare_exchange(expected, span_header::unused(h.generation()).bits, simt::relay, simt::relaxed);
+  }
+
+  // Counts a group that became entirely free. If the span is by now too, ends it and returns its header: the caller must release it. Else
+  // 0. Any thread.
+  GPUHEAP_COLD uint64_t count_full_group(unsigned page) {
+    // relay: carries the frees of the group to the thread that ends the span.
+    span_header const h{at.header(page).fetch_add(span_header::full_one, simt::relay) + span_header::full_one};
+    if (!end_if_empty(page, h)) return 0;
+    // relaxed: a hint.
+    inactive_spans(h.size_class()).fetch_sub(1, simt::relaxed);
+    return h.bits;
+  }
+
+  // An ended span's memory is released in two steps: clear_metadata() by all lanes of `mask`, which name the same span; then release() by
+  // one of them, after a barrier that orders the other lanes' stores before it.
+  GPUHEAP_FN void clear_metadata(lane_mask mask, unsigned page, span_header h) {
+    warp_group const g{mask};
+    at.slots_of(page).clear(at.span_slots(h), g.rank(), g.size());
+    clear_tags(page, h.of_segments(), g.rank(), h.length(), g.size());
+  }
+  // Returns the segment for which rejoin() is due, or segment_map::none.
+  GPUHEAP_COLD unsigned release(unsigned page, uint64_t header) {
+    span_header const h{header};
+    // Whether or not the span is listed, no thread shall find it there. The next use lists it only after the memory was released.
+    at.partial_tree(h.size_class()).erase(page);
+    return release_memory(page, h.length(), h.of_segments(), h.size_class());
+  }
+  GPUHEAP_FN void clear_tags(unsigned page, bool of_segments, unsigned from, unsigned to, unsigned step) {
+    auto const tags = at.unit_tags(page, of_segments);
+    // relaxed: ordered by the release of the memory.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = from; i < to; i += step) tags[i].store(0, simt::relaxed);
+  }
+  // Writes the tags of a span's units. relaxed: published with the span. A thread that reads the old tag has a pointer that is not live.
+  GPUHEAP_FN void write_tags(unsigned page, bool of_segments, span_tag first, unsigned length) {
+    auto const tags = at.unit_tags(page, of_segments);
+    span_tag::word tag = first.bits;
+    unsigned i = 0;
+    // Ends: `i` rises, by eight units a pass.
+    GPUHEAP_NO_UNROLL
+    for (; i + 8 <= length; i += 8) {
+      for (unsigned j = 0; j < 8; ++j, tag += span_tag::one_further) tags[i + j].store(tag, simt::relaxed);
+    }
+    GPUHEAP_NO_UNROLL
+    for (; i < length; ++i, tag += span_tag::one_further) tags[i].store(tag, simt::relaxed);
+  }
+  GPUHEAP_FN unsigned release_memory(unsigned page, unsigned length, bool of_segments, unsigned c) {
+    // relaxed: a hint.
+    held_pages(c).fetch_sub(of_segments ? length << at.lg_pages : length, simt::relaxed);
+    if (!of_segments) return release_pages(page, length);
+    release_segments(page >> at.lg_pages, length);
+    return segment_map::none;
+  }
+  // The tag that says that a large allocation of n pages begins at `page`: the segment's if the allocation has the whole segment.
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> tag_of_extent(unsigned page, unsigned n) const {
+    return page % 64 == 0 && n >= 64 ? at.segment_tag(page / 64) : at.page_tag(page);
+  }
+  // segment_map's put_leaf(), release_pages() and rejoin(), step by step. Each step is out of line and reads what it needs again, so a
+  // kernel that frees needs few registers.
+  GPUHEAP_COLD void release_segments(unsigned first, unsigned n) {
+    segments().count_free(n << layout::lg_pages);
+    // Ends: `n` falls, by the segments of one leaf a pass.
+    GPUHEAP_NO_UNROLL
+    while (n != 0) {
+      put_leaf(first, n);
+      // Computed again: a value that is kept over the call takes a register of every kernel that frees.
+      unsigned const in_leaf = 64 - first % 64, done = n < in_leaf ? n : in_leaf;
+      first += done;
+      n -= done;
+    }
+  }
+  // Releases the pages of a large allocation.
+  GPUHEAP_FN void release_extent(unsigned page, unsigned n) {
+    // Ends: `n` falls: one pass for the whole segments, and one for each end.
+    GPUHEAP_NO_UNROLL
+    while (n != 0) {
+      unsigned const in = page % 64, whole = in == 0 ? n / 64 : 0, done = whole != 0 ? whole * 64 : n < 64 - in ? n : 64 - in;
+      if (whole != 0) {
+        release_segments(page / 64, whole);
+      } else if (unsigned const due = release_pages(page, done); due != segment_map::none) {
+        rejoin(due);
+      }
+      page += done;
+      n -= done;
+    }
+  }
+  GPUHEAP_COLD void put_leaf(unsigned first, unsigned n) { (void)segments().put_leaf(first, n); }
+  GPUHEAP_COLD unsigned release_pages(unsigned page, unsigned n) {
+    bool const all = segments().put_pages(page, n);
+    make_broken(page >> at.lg_pages);
+    return all ? page >> at.lg_pages : segment_map::none;
+  }
+  GPUHEAP_COLD void rejoin(unsigned s) {
+    relocations().begin();
+    if (take_all_pages(s)) {
+      make_whole(s);
+      if (erase_broken(s) && segments().has_pages(s)) make_broken(s);
+    }
+    relocations().end();
+  }
+  GPUHEAP_COLD bool take_all_pages(unsigned s) { return segments().take_all_pages(s); }
+  GPUHEAP_COLD void make_whole(unsigned s) { segments().make_whole(s); }
+  GPUHEAP_COLD bool erase_broken(unsigned s) { return at.broken_tree().take(s); }
+  GPUHEAP_COLD void make_broken(unsigned s) { at.broken_tree().set(s); }
+
+  // Clears the metadata of spans that lanes of `ended`, a subset of `here`, have ended: all lanes clear one after the other. All lanes of
+  // `here` call, each with its own heap's words. `page` and `header` name the span that a lane ended, and that lane calls release() then.
+  GPUHEAP_FN void clear_ended(lane_mask here, lane_mask ended, unsigned page, uint64_t header) {
+    GPUHEAP_NO_UNROLL
+    for (; ended != 0; ended &= ended - 1) {
+      unsigned const lane = simt::lowest_bit(ended);
+      auto* const theirs = reinterpret_cast<spans*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
+      theirs->clear_metadata(here, simt::shuffle(here, page, lane), {simt::shuffle(here, header, lane)});
+    }
+    simt::sync_warp(here);
+  }
+
+  // Ends the activity of a span: subtracts `subtract`, which includes `active`, from its header; then releases the span, or lists it.
+  // Without `put_on_list` it stays off the list, since all of its words are marked unlisted; unless a free has listed it, and a refill has
+  // taken it from there, meanwhile (`relist`). One thread, during a relocation.
+  GPUHEAP_COLD void deactivate(unsigned page, uint64_t subtract, bool put_on_list) {
+    // relay: all that was taken of the span was counted before, by this thread or by one whose account() it acquired.
+    span_header const h{at.header(page).fetch_sub(subtract, simt::relay) - subtract};
+    if (end_if_empty(page, h)) {
+      clear_metadata(lane_mask{1} << simt::lane_id(), page, h);
+      unsigned const due = release(page, h.bits);
+      if (due != segment_map::none) rejoin(due);
+      return;
+    }
+    // relaxed: a hint.
+    inactive_spans(h.size_class()).fetch_add(1, simt::relaxed);
+    if (put_on_list || h.must_relist()) list(h.size_class(), page);
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded

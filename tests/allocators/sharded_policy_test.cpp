@@ -1,0 +1,298 @@
+// The default allocator's policy, as plain functions of plain numbers: what a refill plans, and where it looks. No kernel runs here.
+#include <gpuheap/allocators/sharded_spans/policy.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <vector>
+
+namespace sharded_test {
+namespace {
+
+namespace sharded = gpuheap::sharded;
+namespace classes = gpuheap::structures::size_classes;
+using sharded::plan_refill;
+using sharded::refill_input;
+using sharded::refill_plan;
+using sharded::reuse_failures;
+
+constexpr sharded::tuning shipped{};
+constexpr sharded::tuning eager{.lg_span_slots = 6, .span_free_divisor = 1, .reuse_free_divisor = 8, .partial_samples = 3};
+
+// A heap of 8 GiB, half of it free, in pages of 64 KiB and segments of 4 MiB. One warp asks for 64 bytes in each lane.
+refill_input lone_warp() {
+  return {.slot_bytes = 64,
+          .lanes = 32,
+          .is_uniform = true,
+          .asked = 32,
+          .warps = 1,
+          .lg_shards = 0,
+          .is_large_launch = false,
+          .launch = 7,
+          .page_shift = 16,
+          .lg_pages = 6,
+          .max_segments = 8,
+          .all_pages = 131072,
+          .free_pages = 65536,
+          .held_pages = 0,
+          .has_partial = false,
+          .failures = {}};
+}
+refill_input large_launch() {
+  refill_input in = lone_warp();
+  in.warps = 31250;
+  in.lg_shards = 4;
+  in.is_large_launch = true;
+  return in;
+}
+
+// Every combination of sizes, launches and fill levels that a refill can meet, and some more.
+template <class Visit>
+void for_all_inputs(Visit visit) {
+  for (unsigned c = 0; c < classes::count; c += 3) {
+    for (unsigned const page_shift : {10u, 12u, 16u, 17u}) {
+      for (unsigned const free : {0u, 1u, 63u, 64u, 1000u, 65536u, 131071u}) {
+        for (unsigned const warps : {1u, 100u, 4096u, 1u << 20}) {
+          for (unsigned const lanes : {1u, 20u, 32u}) {
+            for (unsigned const held : {0u, 5u, 100000u}) {
+              refill_input in = lone_warp();
+              in.slot_bytes = classes::slot_bytes(c);
+              in.page_shift = page_shift;
+              in.max_segments = static_cast<unsigned>(std::min<std::uint64_t>(
+                  64, std::uint64_t{in.slot_bytes} * gpuheap::structures::shard_word::max_slots >> (page_shift + 6)));
+              in.free_pages = free;
+              in.held_pages = std::min(held, in.all_pages - free);
+              in.warps = warps;
+              in.lanes = in.asked = lanes;
+              in.is_uniform = sharded::is_uniform(lanes, lanes);
+              in.is_large_launch = sharded::is_large_launch<shipped>(warps, 4);
+              in.lg_shards = in.is_large_launch ? 2 : warps % 3;
+              in.has_partial = (held & 1) != 0;
+              visit(in);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// What the protocol relies on, whatever the parameters are.
+template <sharded::tuning Tuning>
+void expect_promises() {
+  for_all_inputs([](refill_input const& in) {
+    refill_plan const plan = plan_refill<Tuning>(in);
+    ASSERT_GE(std::uint64_t{plan.pages} << in.page_shift, in.slot_bytes) << "no slot fits";
+    ASSERT_LT(plan.pages, 1u << 24) << "a refill_result has 24 bits for it";
+    ASSERT_LE(plan.segments, std::min(64u, in.max_segments));
+    if (plan.reuses) {
+      ASSERT_EQ(plan.segments, 0u);
+      ASSERT_TRUE(in.has_partial);
+    }
+  });
+}
+TEST(ShardedPolicy, EveryPlanKeepsItsPromises) {
+  expect_promises<shipped>();
+  expect_promises<eager>();
+}
+
+TEST(ShardedPolicy, ALoneThreadTakesAFewPages) {
+  refill_input in = lone_warp();
+  in.lanes = in.asked = 1;
+  in.is_uniform = false;
+  in.slot_bytes = 16;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), sharded::launches_per_span);
+  in.free_pages = 1000;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 1u) << "little is free";
+}
+TEST(ShardedPolicy, ALargeLaunchTakesWhatEachShardHandsOutIfEveryWarpAsksOnce) {
+  refill_input const in = large_launch();
+  // A million threads of 64 bytes in 16 shards: 62,500 slots each and a 32nd more.
+  EXPECT_EQ(sharded::span_pages<shipped>(in), (62501 * 64 * 33 / 32 + 65535) / 65536);
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 1u);
+}
+TEST(ShardedPolicy, ANewSpanTakesAtMostAShareOfTheFreePages) {
+  refill_input in = large_launch();
+  in.slot_bytes = 8192;
+  in.max_segments = 64;
+  in.free_pages = 8000;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 1000u);
+  in.is_uniform = false;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 250u) << "several classes share";
+}
+TEST(ShardedPolicy, WhatThreadsWaitForIsTakenHoweverLittleIsFree) {
+  refill_input in = large_launch();
+  in.slot_bytes = 8192;
+  in.free_pages = 40;
+  in.asked = 100;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 13u);
+}
+TEST(ShardedPolicy, ASmallLaunchTakesEnoughForSeveralLikeIt) {
+  refill_input in = lone_warp();
+  in.warps = 100;
+  in.slot_bytes = 4096;
+  in.max_segments = 64;
+  unsigned const once = (3201u * 4096 / 32 * 33 + 65535) / 65536;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), once * sharded::launches_per_span);
+  in.held_pages = 2000;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 1000u) << "half of what the class holds";
+  in.max_segments = 8;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 512u) << "the longest span";
+}
+
+TEST(ShardedPolicy, APartialSpanIsReusedIfTheLaunchFoundSomeAtFirst) {
+  refill_input in = large_launch();
+  EXPECT_FALSE(plan_refill<shipped>(in).reuses);
+  EXPECT_TRUE(plan_refill<shipped>(in).finds_no_partial);
+  in.has_partial = true;
+  EXPECT_TRUE(plan_refill<shipped>(in).reuses);
+  EXPECT_FALSE(plan_refill<shipped>(in).finds_no_partial);
+  in.failures = reuse_failures::no_partial_span(in.launch);
+  EXPECT_FALSE(plan_refill<shipped>(in).reuses) << "what is partial now is the launch's own";
+  in.free_pages = in.all_pages / 17;
+  EXPECT_TRUE(plan_refill<shipped>(in).reuses) << "the heap is nearly full";
+}
+TEST(ShardedPolicy, ASmallLaunchPrefersUnusedMemoryWhileHalfOfTheHeapIsUnused) {
+  refill_input in = lone_warp();
+  in.has_partial = true;
+  in.free_pages = in.all_pages / 2 + 1;
+  EXPECT_FALSE(plan_refill<shipped>(in).reuses);
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 1u) << "a segment of its own";
+  in.free_pages = in.all_pages / 2;
+  EXPECT_TRUE(plan_refill<shipped>(in).reuses);
+}
+TEST(ShardedPolicy, WithoutAWholeSegmentTheSlowPathIsTaken) {
+  refill_input in = large_launch();
+  in.free_pages = 63;
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 0u);
+  EXPECT_TRUE(plan_refill<shipped>(in).memory_is_low);
+  in.free_pages = 64;
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 1u);
+}
+
+TEST(ShardedPolicy, ReuseFailuresAreOfOneLaunch) {
+  reuse_failures f{};
+  EXPECT_TRUE(f.in(0));
+  EXPECT_FALSE(f.in(5));
+  for (unsigned expected : {1u, 2u, 3u, 3u}) {
+    f = f.one_more(5);
+    EXPECT_TRUE(f.in(5));
+    EXPECT_FALSE(f.in(6));
+    EXPECT_EQ(f.count(), expected);
+  }
+  EXPECT_EQ(f.one_more(6).count(), 1u);
+  EXPECT_EQ(reuse_failures::no_partial_span(9).count(), reuse_failures::enough);
+}
+TEST(ShardedPolicy, APartialSpanIsWorthItsReuseFromAFifthOn) {
+  EXPECT_FALSE(sharded::is_worth_reuse<shipped>(0, 252, true));
+  EXPECT_FALSE(sharded::is_worth_reuse<shipped>(50, 252, false));
+  EXPECT_TRUE(sharded::is_worth_reuse<shipped>(51, 252, false));
+  EXPECT_TRUE(sharded::is_worth_reuse<shipped>(7, 252, true));
+  EXPECT_FALSE(sharded::is_worth_reuse<shipped>(6, 252, true));
+  for (unsigned free = 1; free <= 252; ++free) {
+    unsigned const claims = sharded::claims_for_each_word(free, 252, 4032, 63);
+    EXPECT_TRUE(claims >= 1 && claims <= 63);
+    EXPECT_EQ(claims, std::max(1u, free / 4));
+  }
+}
+
+TEST(ShardedPolicy, SeveralShardsOfASmallLaunchGetWholeSegmentsForOneLaunch) {
+  refill_input in = lone_warp();
+  // 1024 warps of 4 KiB in 8 shards: 64 MiB each, and a 32nd more, in a heap of which a quarter is held.
+  in.warps = 4000;
+  in.lg_shards = 3;
+  in.slot_bytes = 4096;
+  in.max_segments = 64;
+  in.free_pages = 98304;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), (16001u * 4096 / 32 * 33 + 65535) / 65536);
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 17u) << "16.1 segments are not rounded down";
+  in.is_large_launch = true;
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 16u);
+}
+
+TEST(ShardedPolicy, ALaunchUsesAsManyShardsAsItsWarpsKeepBusy) {
+  sharded::layout at{};
+  at.page_shift = 16;
+  at.lg_shards = 4;
+  // 8 KiB in each lane: memory limits none of these.
+  unsigned const c = classes::class_of(8192);
+  std::vector<unsigned> found;
+  for (unsigned const warps : {1u, 127u, 128u, 256u, 512u, 4096u, 1u << 20})
+    found.push_back(sharded::lg_shards_of_group<shipped>(warps, at, c, 32, 32));
+  EXPECT_EQ(found, (std::vector<unsigned>{0, 0, 1, 2, 3, 4, 4}));
+  at.lg_shards = 1;
+  EXPECT_EQ(sharded::lg_shards_of_group<shipped>(1u << 20, at, c, 32, 32), 1u) << "a small heap has few";
+  EXPECT_FALSE(sharded::is_large_launch<shipped>(1u << 20, 1));
+  EXPECT_FALSE(sharded::is_large_launch<shipped>(4095, 4));
+  EXPECT_TRUE(sharded::is_large_launch<shipped>(4096, 4));
+}
+TEST(ShardedPolicy, EachShardOfASmallLaunchHandsOutSeveralSegments) {
+  sharded::layout at{};
+  at.page_shift = 16;
+  at.lg_shards = 4;
+  // 100,000 threads in a heap of 8 GiB: 1.6, 25.6, 102 and 410 MB, in segments of 4 MiB.
+  std::vector<unsigned> found;
+  for (unsigned const bytes : {16u, 256u, 1024u, 4096u})
+    found.push_back(sharded::lg_shards_of_group<shipped>(3125, at, classes::class_of(bytes), 32, 32));
+  EXPECT_EQ(found, (std::vector<unsigned>{0, 0, 2, 4}));
+}
+TEST(ShardedPolicy, AFewLanesUseFewShards) {
+  sharded::layout at{};
+  at.page_shift = 16;
+  at.lg_shards = 4;
+  unsigned const small = classes::class_of(128), large = classes::class_of(1024), largest = classes::class_of(2048);
+  auto const of = [&](unsigned c, unsigned lanes, unsigned group) {
+    return sharded::lg_shards_of_group<shipped>(1u << 20, at, c, lanes, group);
+  };
+  EXPECT_EQ(of(large, 32, 32), 4u);
+  EXPECT_EQ(of(large, 32, 16), 3u);
+  EXPECT_EQ(of(small, 32, 4), 2u);
+  EXPECT_EQ(of(large, 32, 4), 3u);
+  EXPECT_EQ(of(largest, 32, 4), 4u);
+  EXPECT_EQ(sharded::lg_shards_of_group<shipped>(31250, at, 0, 32, 32), 2u) << "16 MB need four segments";
+}
+
+// Rows of the shards of one class do not meet; every place lies in the tree.
+TEST(ShardedPolicy, TheRowsOfSeveralShardsLieSideBySide) {
+  for (unsigned const n : {1u, 3u, 16u, 64u}) {
+    std::set<unsigned> taken;
+    for (unsigned k = 0; k < 16; ++k) {
+      sharded::row_place const place = sharded::place_row(n, 20, k, 16, 100, std::uint64_t{1} << 5, false, true);
+      for (unsigned i = 0; i < n; ++i) EXPECT_TRUE(taken.insert(place.leaf * 64 + place.bit + i).second) << n << " segments, shard " << k;
+      EXPECT_LE(place.bit + n, 64u);
+    }
+    EXPECT_EQ(*taken.begin(), 5u * 64) << "from the lowest leaf with a bit on";
+  }
+}
+TEST(ShardedPolicy, EveryPlaceLiesInTheTree) {
+  for (unsigned leaves = 1; leaves <= 4096; leaves = leaves == 200 ? 4096 : leaves + 1) {
+    for (unsigned c = 0; c < classes::count; c += 7) {
+      for (unsigned const k : {0u, c % 16, 15u}) {
+        ASSERT_LT(sharded::first_leaf(c, k, leaves), leaves);
+        for (bool const apart : {false, true}) {
+          for (std::uint64_t const low : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << ((leaves - 1) % 64)}) {
+            sharded::row_place const place = sharded::place_row(1 + c % 64, c, k, 16, leaves, low, apart, k % 2 == 0);
+            ASSERT_LT(place.leaf, leaves);
+            ASSERT_LT(place.bit, 64u);
+            ASSERT_GE(place.step, 1u);
+          }
+        }
+      }
+    }
+  }
+}
+TEST(ShardedPolicy, ARowIsFoundFromItsPlaceOn) {
+  auto const is = [](sharded::free_row row, unsigned first, unsigned length) { return row.first == first && row.length == length; };
+  EXPECT_TRUE(is(sharded::find_row(0xff00, 4, 0, true), 8, 4));
+  EXPECT_TRUE(is(sharded::find_row(0xff00, 4, 10, true), 10, 4));
+  EXPECT_TRUE(is(sharded::find_row(0xff00, 4, 14, true), 8, 4)) << "none there: the lowest place";
+  EXPECT_TRUE(is(sharded::find_row(0xff00, 9, 0, true), 0, 0));
+  EXPECT_TRUE(is(sharded::find_row(0xff00, 32, 0, false), 8, 8)) << "a quarter of it will do for a small launch";
+  EXPECT_TRUE(is(sharded::find_row(0, 1, 0, false), 0, 0));
+  EXPECT_TRUE(is(sharded::find_row(~std::uint64_t{0}, 64, 0, true), 0, 64));
+}
+
+}  // namespace
+}  // namespace sharded_test
