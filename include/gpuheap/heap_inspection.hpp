@@ -79,9 +79,8 @@ class heap_inspection {
   // its tag and the thread that asked for it.
   // @return the blocks in the order of their addresses
   // @note This function, report_leaks() and write_dump() are for programs that include <gpuheap/leaks.hpp>, or <gpuheap/checked.hpp>.
-  template <class Report = leak_report>
   [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const requires has_blocks<Allocator> {
-    require_leaks_header<Report>();
+    require_leaks_header<leak_report>();
     return allocator().blocks(stream);
   }
   template <class A = Allocator>

@@ -2,6 +2,7 @@
 #include <gpuheap/allocators/atomic_malloc.hpp>
 #include <gpuheap/allocators/cuda_malloc.hpp>
 #include <gpuheap/heap.hpp>
+#include <gpuheap/leaks.hpp>
 
 #include <vector>
 
@@ -10,6 +11,7 @@ void use() {
   gpuheap::heap<Allocator> heap{gpuheap::heap_size{64 << 20}};
   heap.free(std::vector<void*>(10));
   heap.check();
+  if constexpr (gpuheap::has_blocks<Allocator>) heap.write_dump("library_only.dump");
 }
 
 int main() {
