@@ -73,6 +73,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   // @brief Makes a heap in memory of the caller, which must outlive the heap.
   // @param callers memory that device code reaches, aligned to 256 bytes at least
+  // @param stream kernels that run on it later can use the heap; kernels of other streams can after a wait for it
   // @throws gpuheap::error if the region is too small, null or misaligned, or if the allocator is process_wide
   explicit heap(memory::region callers, stream_ref stream = {}) : memory_{callers} {
     if constexpr (Allocator::traits.process_wide) {
@@ -94,6 +95,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   // @brief Makes a heap that grows from size.initial bytes up to size.at_most. No block ever moves.
   // @param size the allocator's sizes, rounded up to units of memory::address_range; the heap's records take memory beside them
+  // @param stream kernels that run on it later can use the heap; kernels of other streams can after a wait for it
   explicit heap(growth size, stream_ref stream = {}) requires has_grow<Allocator> : records_{memory::device, records_bytes} {
     simt::size_t const initial = size.initial.resolve(memory::device);
     simt::size_t const most = size.limit();
@@ -203,8 +205,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // ---- growth. No kernel uses the heap meanwhile; views and blocks stay valid. gpuheap::error unless the heap was made from a growth
 
   // @brief Adds memory to the heap, for kernels launched later on the stream, or on any stream after a wait for it.
-  // @param more_bytes the bytes to add to the capacity. The allocator takes memory in units of its own, and later calls use what is left of
-  // one
+  // @param more_bytes the bytes to add to the capacity. The allocator takes memory in units of its own; later calls use a unit's rest
+  // @param stream kernels that run on it later can use the added memory
   // @throws gpuheap::error if the capacity would be more than at_most()
   // @throws out_of_memory if the device does not have the memory; the capacity is then as it was
   void grow(simt::size_t more_bytes, stream_ref stream = {}) requires has_grow<Allocator> {
@@ -257,6 +259,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @brief Sets what happens to a request that nothing fits, in kernels that are launched later on the stream, or on any stream once this
   // call returns. Waits for the stream.
   // @param policy `null`, the default, or `trap`
+  // @param stream kernels that run on it later follow the policy
   void set_policy(exhaustion_policy policy, stream_ref stream = {}) {
     if (policy == exhaustion_policy::trap && final_.base() == nullptr) {
       final_ = memory::allocation{memory::pinned, sizeof(trap_report)};

@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 59> arithmetic{
 constexpr std::array<std::string_view, 17> others{"abs",      "labs",      "llabs",    "memcpy",        "memset",   "printf",
                                                   "malloc",   "calloc",    "free",     "__assert_fail", "__isnan",  "__isinf",
                                                   "__finite", "__signbit", "__isnanf", "__isinff",      "__finitef"};
-// Names of gpuheap/mpi/c_library.hpp, which keep theirs.
+// Functions of gpuheap/mpi/c_library.hpp, under the names that C has for them.
 constexpr std::string_view renamed[]{
     // texts
     "strlen",

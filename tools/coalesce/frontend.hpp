@@ -1,4 +1,4 @@
-// Reading CUDA files with Clang: the options it needs, the errors it finds, and places in terms of files.
+// Parses CUDA files with Clang: the options that Clang needs, the errors that it finds, and places as files and lines.
 #pragma once
 
 #include "facts.hpp"
@@ -40,9 +40,9 @@ enum class language { cuda, c, cuda_of_c };
 
 // The place in a file. A place inside a macro's expansion is where the macro is used.
 [[nodiscard]] place place_of(clang::SourceManager const& sources, clang::SourceLocation at);
-// The text of [begin, end of the token at `end`], if it is written out in one file. Editable if that file is.
+// The text from `begin` to the end of the token at `end`, if no macro produces a part of it. It is editable if its file is.
 [[nodiscard]] stretch stretch_of(clang::ASTContext const& context, program const& p, clang::SourceRange range);
-// The token at `at` where it is spelled, which may be in a macro's body.
+// The text of the token at `at`, at the place where it is spelled, which may be in a macro's body.
 [[nodiscard]] stretch spelled_at(clang::ASTContext const& context, program const& p, clang::SourceLocation at);
 
 }  // namespace coalesce

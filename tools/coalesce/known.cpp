@@ -59,7 +59,7 @@ constexpr std::array named{
     entry{"__nvvm_read_ptx_sreg_ctaid_z", effect::uniform_in_block},
 };
 
-// Arithmetic of the toolkit, whose definitions are in its libraries. Names that also end in f are meant.
+// Arithmetic functions whose definitions are in the toolkit's libraries. Each name stands for the one with a final f, too.
 constexpr std::array<std::string_view, 40> arithmetic{
     "min",     "max",    "abs",      "labs", "llabs", "fabs",   "fmin",     "fmax",   "sqrt",    "rsqrt",
     "cbrt",    "exp",    "exp2",     "log",  "log2",  "log10",  "pow",      "floor",  "ceil",    "round",

@@ -1,4 +1,4 @@
-// Arrays whose length C knows at run time: their elements become a block of the heap for as long as the array is in scope
+// Arrays whose length is known only at run time: their elements become a block of the heap for as long as the array is in scope
 // (gpuheap/mpi/c/local_arrays.hpp).
 #include "frontend.hpp"
 #include "translator.hpp"

@@ -34,7 +34,8 @@ bool takes_promise(options const& asked, clang::FunctionDecl const* f) {
   return name.rfind("gpuheap::coalesced::", 0) == 0 && (name.ends_with("::malloc") || name.ends_with("::calloc"));
 }
 
-// A function that marks the end of a thread at a `return` in a root: otherwise it is lost how the branches behind it come together.
+// A function that marks the end of a thread at a `return` in a root: without the mark, the module would not show where the branches behind
+// it rejoin.
 class thread_end {
  public:
   explicit thread_end(clang::ASTContext& context) : context_{context} {
@@ -133,7 +134,7 @@ class emission : public clang::ASTFrontendAction {
   emission(options const& asked, lowered& to, std::unique_ptr<llvm::Module>& module) : asked_{asked}, to_{to}, module_{module} {}
 
  protected:
-  // Code that a C++ program may not rely on keeps its meaning, since nvcc's optimizer follows other rules than LLVM's.
+  // Clang must not exploit undefined behaviour, since nvcc's optimizer follows other rules than LLVM's.
   bool BeginInvocation(clang::CompilerInstance& compiler) override {
     auto& how = compiler.getCodeGenOpts();
     how.OptimizationLevel = 0;
@@ -182,7 +183,7 @@ class emission : public clang::ASTFrontendAction {
     } else if (is_root(asked_, what)) {
       to_.roots.insert(f.getName().str());
     } else if (virtuals_.count(f.getName().str()) != 0) {
-      f.setLinkage(llvm::GlobalValue::WeakAnyLinkage);  // stays, for calls that may reach it
+      f.setLinkage(llvm::GlobalValue::WeakAnyLinkage);  // keeps the function, for calls that may reach it
     }
   }
 

@@ -11,7 +11,7 @@ namespace {
 
 using namespace coalesce;
 
-// The rewritten files where they belong.
+// The rewritten files, each with the path that it is written to.
 std::vector<rewritten_file> outputs(options const& asked, program const& p, edits const& changes, output_places const& places) {
   std::vector<rewritten_file> files;
   for (auto const& path : p.editable) {

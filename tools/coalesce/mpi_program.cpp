@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr char const* first_words = "// Made of ";  // the line that heads a file that this command wrote
 
-// Words of the translation, as the C program has them.
+// A message about the translated program, in the words of the C program.
 std::string in_c(std::string text) {
   for (std::string const begin : {"gpuheap::mpi::own<", "gpuheap::mpi::c::", "gpuheap::coalesced::"}) {
     for (auto at = text.find(begin); at != std::string::npos; at = text.find(begin, at)) {

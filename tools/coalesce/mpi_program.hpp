@@ -9,7 +9,7 @@
 
 namespace coalesce {
 
-// `c`: the files named, read. An exit code.
+// `c`: the files named on the command line, which have been read. Returns an exit code.
 [[nodiscard]] int run_mpi(options const& asked, program& c, std::vector<std::string> const& sources);
 
 }  // namespace coalesce

@@ -25,7 +25,7 @@ bool is_header(std::string const& path) {
   return ending == ".h" || ending == ".hh" || ending == ".hpp" || ending == ".cuh" || ending == ".inl";
 }
 
-// The place in the old text that a line and a column of the new one come from.
+// The place in the old text from which a line and a column of the new text come.
 place way_back(place const& at, edits const& changes, program const& p, std::map<std::string, std::string> const& rewritten) {
   auto const old_text = p.texts.find(at.file);
   if (old_text == p.texts.end()) return at;
@@ -60,7 +60,7 @@ std::set<std::pair<std::string, unsigned>> makers_of(std::vector<place> const& c
   return !exact.empty() ? exact : !on_line.empty() ? on_line : all;
 }
 
-// Reads every source with the changed texts: what comes out must be a program too, and keep its promises. True: some are taken back.
+// Parses every source with the changed texts: the result must compile, and keep its promises. True: some promises were taken back.
 bool object(options const& asked, program& p, std::vector<std::string> const& sources, std::map<std::string, std::string> const& rewritten,
             language in, outcome const& made) {
   auto const code = lower(asked, sources, rewritten, in);
@@ -110,7 +110,7 @@ outcome coalesce_program(options const& asked, program& p, std::vector<std::stri
     units.push_back(parse(asked, source, texts, in));
     p.diagnostics.insert(p.diagnostics.end(), units.back().errors.begin(), units.back().errors.end());
   }
-  // In CUDA that this tool made of C, a hole is an error of its own.
+  // In CUDA that this tool made from C, code that the rewriter cannot follow is an error.
   for (auto& d : p.diagnostics) {
     if (d.id == "E7" && in != language::cuda) d.level = severity::error, d.id = "E1";
   }

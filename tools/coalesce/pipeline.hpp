@@ -15,33 +15,34 @@ namespace coalesce {
 inline constexpr char const* cannot_parse =
     "the files cannot be parsed, and nothing is written; options for the compiler (-I, -D, -std) come after --, or from -p DIR";
 
-// Says it on standard error; `failed`.
+// Prints `text` to standard error. Returns `failed`.
 int complain(std::string const& text);
 
-// The files named, into `p`; those to be parsed: the sources, and of headers alone, those. `code` is `failed` if one cannot be read.
+// Reads the files named on the command line into `p`. Returns those to parse: the sources, or the headers if only headers are named. `code`
+// becomes `failed` if a file cannot be read.
 [[nodiscard]] std::vector<std::string> sources_of(options const& asked, program& p, int& code);
 
 struct outcome {
   decisions decided;
   edits changes;
 };
-// Parses, decides and rewrites; what comes out is parsed again. `texts` stand in for files. Errors are among `p`'s diagnostics; those of
-// the first parse have the id E1, and nothing follows them.
+// Parses, decides and rewrites, and parses the result again. `texts` replace the contents of files. Errors become diagnostics of `p`; those
+// of the first parse have the id E1, and end the work.
 [[nodiscard]] outcome coalesce_program(options const& asked, program& p, std::vector<std::string> const& sources,
                                        std::map<std::string, std::string> const& texts, language in);
 
-// Diagnostics and the summary, or JSON, for the user.
+// Prints the diagnostics and the summary, or JSON.
 void show(options const& asked, program const& p, decisions const& decided);
-// Errors before any decision, on standard error and, if asked for, as JSON; `failed`.
+// Reports errors that come before any decision: on standard error, and as JSON if asked for. Returns `failed`.
 int refuse(options const& asked, program const& p, char const* why);
-// Where files go under --output: the folders below the one that they have in common are kept, so that they find each other.
+// The places of files under --output. Folders below the files' common folder are kept, so that their #includes still work.
 struct output_places {
   std::map<std::string, std::string> of;  // by path
-  std::string problem;                    // why they cannot go there; empty: they can
+  std::string problem;                    // why they cannot be written there; empty: they can
 };
 [[nodiscard]] output_places places_under(std::string const& folder, std::set<std::string> const& files,
                                          std::set<std::string> const& inputs);
-// Writes and says so; an exit code. Folders that are missing are made.
+// Writes the files, and prints that it did. Makes missing folders. Returns an exit code.
 int write_files(std::vector<rewritten_file> const& files, bool must_match);
 
 }  // namespace coalesce

@@ -30,7 +30,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
 
   bool TraverseDeclStmt(DeclStmt* s) {
     place const begin = t_.at(context_, s->getBeginLoc());
-    if (variables_.moved.count({begin.file, begin.offset}) != 0) return true;  // its text has moved as it is
+    if (variables_.moved.count({begin.file, begin.offset}) != 0) return true;  // its text has moved unchanged
     auto const parents = context_.getParents(*s);
     bool const in_block = !parents.empty() && (parents[0].get<CompoundStmt>() != nullptr || parents[0].get<SwitchCase>() != nullptr);
     arrays_.look_at(s, in_block);
@@ -58,7 +58,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     return true;
   }
 
-  // The program declares what a header of the C library declares.
+  // Whether the program itself declares a function that a header of the C library declares.
   [[nodiscard]] bool is_of_library(FunctionDecl const* f) const {
     std::string const name = f->getNameAsString();
     return t_.defined.count(name) == 0 && availability_of(name) == availability::renamed;
@@ -67,11 +67,12 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     auto const where = stretch_of(context_, t_.found, f->getSourceRange());
     std::string const& text = where.file.empty() ? "" : t_.found.texts.at(where.file);
     auto const after = text.find_first_not_of(" \t", where.offset + where.length);
-    if (!where.editable || after == std::string::npos || text[after] != ';') return;  // among others: harmless, or told by Clang
+    if (!where.editable || after == std::string::npos || text[after] != ';')
+      return;  // one of several declarators: harmless, or Clang reports it
     t_.changes.replace({where.file, where.offset, where.length, true}, "");
   }
 
-  // Local arrays that no thread has the stack for.
+  // Reports local arrays that do not fit a GPU thread's stack.
   void check_stack(FunctionDecl const* f) {
     std::uint64_t all = 0, most = 0;
     VarDecl const* largest = nullptr;
@@ -98,7 +99,8 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     return f->isExternallyVisible() ? name : name + " in " + t_.at(context_, f->getLocation()).file;
   }
 
-  // A function whose end is reached returns nothing that C lets its callers use, and so may return anything; in C++ it must not get there.
+  // In C a function may reach its end without a return if no caller uses the value. In C++ that is undefined, so any value is returned
+  // there.
   void return_at_end(FunctionDecl const* f) {
     auto const* body = dyn_cast<CompoundStmt>(f->getBody());
     if (body == nullptr || f->getReturnType()->isVoidType() || f->isNoReturn()) return;
@@ -194,7 +196,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     return true;
   }
   bool VisitImplicitCastExpr(ImplicitCastExpr* e) { return conversions_.look_at(e), true; }
-  // GNU C counts bytes where C++ has no sizes.
+  // Arithmetic on pointers to void: GNU C counts bytes, and C++ does not have it.
   bool VisitBinaryOperator(BinaryOperator* e) {
     auto const type = e->getLHS()->getType();
     if (!e->isAdditiveOp() || !type->isVoidPointerType() || e->getLHS()->getBeginLoc().isMacroID()) return true;
@@ -226,14 +228,15 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     if (type->isAtomicType()) t_.error("M5", at, "ranks share no memory: leave `_Atomic` out");
   }
 
-  // Whether more is done with main's words than to read them: then each rank has its own.
+  // Whether main's arguments are used for more than reading. Then each rank has its own copies.
   bool are_written(FunctionDecl const* f, ParmVarDecl const* words) {
     struct finder : RecursiveASTVisitor<finder> {
       bool VisitDeclRefExpr(DeclRefExpr* e) {
         if (e->getDecl() == words) written = written || !is_read(e);
         return true;
       }
-      // argv[i] that is compared, printed, read by its letters or passed as text that is constant; and what MPI_Init takes.
+      // Whether a use of argv only reads: argv[i] is compared, printed, read by its letters or passed as constant text; or MPI_Init takes
+      // argv.
       bool is_read(Expr const* e) const {
         Expr const* at = e;
         bool subscript = false;
@@ -308,7 +311,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     check_stack(f);
   }
 
-  // MPI_Init(&argc, &argv): ranks have their arguments already.
+  // Removes the arguments of MPI_Init(&argc, &argv): ranks already have theirs.
   void forget_arguments(CallExpr const* e) {
     for (unsigned i = 0; i < e->getNumArgs() && i < 2; ++i) {
       auto const* argument = e->getArg(i);
@@ -337,7 +340,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     }
     t_.used.push_back({t_.at(context_, e->getLocation()), v->getNameAsString(), true});
   }
-  // One text for all uses of a macro: a name in it cannot be a rank's variable here and another one there.
+  // Reports a name in a macro that is a rank's variable in one use and another variable in another use: the macro has one text for both.
   void in_macro(DeclRefExpr const* e, std::string const& spelled) {
     auto const where = spelled_at(context_, t_.found, e->getLocation());
     auto const [entry, is_new] = in_macros_.emplace(std::pair{where.file, where.offset}, spelled);
@@ -346,7 +349,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
                "this macro means a variable of the file in one place and a local one in another: give them different names");
   }
 
-  // A function that is called before it is declared: C++ wants to know it.
+  // Declares a function that is called before its declaration, which C++ does not allow.
   void declare_before_use(FunctionDecl const* f) {
     auto const* definition = f->getDefinition();
     if (definition == nullptr || inside_ == nullptr || !declared_.insert(definition).second) return;
@@ -358,7 +361,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     (void)t_.insert_before(context_, inside_->getBeginLoc(), declaration + ";\nGPUHEAP_FN ", "function");
   }
 
-  // The host reads what a literal names, and the program's arguments.
+  // Records a file that the program opens to read: the host reads the files that literals and the program's arguments name.
   void open_to_read(CallExpr const* e) {
     if (e->getNumArgs() != 2) return;
     auto const* how = dyn_cast<StringLiteral>(e->getArg(1)->IgnoreParenCasts());
@@ -373,7 +376,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     t_.read_by_name.insert(where.file.empty() ? "\"" + name->getString().str() + "\"" : t_.text_at(where.file, where.offset, where.length));
   }
 
-  // fprintf(stderr, ...) prints as printf does; fflush(stdout) has nothing to do.
+  // Turns fprintf(stderr, ...) into printf, and removes fflush(stdout).
   void print_to_output(CallExpr const* e, std::string const& name) {
     auto const* stream = e->getNumArgs() == 0 ? nullptr : dyn_cast<DeclRefExpr>(e->getArg(0)->IgnoreParenImpCasts());
     std::string const to = stream == nullptr ? "" : stream->getDecl()->getNameAsString();
@@ -405,7 +408,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     handled_.insert(stream);
   }
 
-  // The device's printf knows the sizes h, l and ll: z, t and j are l here, where size_t is unsigned long.
+  // Rewrites the sizes z, t and j in formats as l, which is the same here: the device's printf knows only h, l and ll.
   void check_format(CallExpr const* e, unsigned first) {
     auto const* format = e->getNumArgs() <= first ? nullptr : dyn_cast<StringLiteral>(e->getArg(first)->IgnoreParenCasts());
     if (format == nullptr || format->getCharByteWidth() != 1) return;
@@ -428,7 +431,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
         t_.error("M3", t_.at(context_, e->getBeginLoc()), std::string{"the device's printf knows no %"} + text[i] + ": print without it");
       }
     }
-    constexpr unsigned most = 32;  // of CUDA
+    constexpr unsigned most = 32;  // CUDA's limit
     if (e->getNumArgs() > first + 1 + most)
       t_.error("M3", t_.at(context_, e->getBeginLoc()), "the device's printf takes 32 values at most: print in two calls");
   }

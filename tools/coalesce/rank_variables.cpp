@@ -16,7 +16,7 @@ using namespace clang;
 
 namespace {
 
-// Variables of which nothing is asked but their values: a constant can be one of C++.
+// Finds variables of which only the values are used: if they are constant, they can be constants of C++.
 class uses : public RecursiveASTVisitor<uses> {
  public:
   bool VisitUnaryOperator(UnaryOperator* e) {
@@ -70,7 +70,7 @@ class finder {
   }
 
  private:
-  // Why a rank cannot have its own of these, as advice; empty: it can.
+  // The reason why ranks cannot have these variables for themselves, with advice; empty if they can.
   std::string refusal(std::vector<VarDecl*> const& group, FunctionDecl const* function) {
     for (auto const* v : group) {
       std::string const name = "`" + v->getNameAsString() + "`";
@@ -119,7 +119,7 @@ class finder {
     }
   }
 
-  // `const int n = 4;` stays what it is, for all ranks.
+  // Keeps constants such as `const int n = 4;` as they are, for all ranks.
   bool as_constant(std::vector<VarDecl*> const& group, place const& begin) {
     for (auto const* v : group) {
       bool const simple = v->getType()->isArithmeticType() && v->getType().isConstQualified() && !v->getType().isVolatileQualified();
@@ -159,7 +159,7 @@ class finder {
       parts.push_back({token.offset, length, ""});
     }
     for (auto const* v : group) {
-      // Members have no length from their values.
+      // A member cannot get an array's length from its initialiser.
       auto const* array = context_.getAsConstantArrayType(v->getType());
       if (array == nullptr || v->getTypeSourceInfo() == nullptr) continue;
       auto const written = v->getTypeSourceInfo()->getTypeLoc().getUnqualifiedLoc().getAs<IncompleteArrayTypeLoc>();
@@ -178,7 +178,7 @@ class finder {
                               t_.at(context_, tag->getLocation()).file == begin.file;
     for (auto const& p : as_members(group, begin)) t_.changes.replace({begin.file, p.offset, p.length, true}, p.text);
     if (defined_here && !tag->getName().empty()) {
-      // The type stays outside: others name it.
+      // The type's definition stays outside of the struct, as other code names it.
       place const end = t_.at(context_, tag->getBraceRange().getEnd());
       t_.changes.insert({begin.file, end.offset + 1, 0, true},
                         ";\nstruct " + name + " { " + tag->getKindName().str() + " " + tag->getName().str());
@@ -199,7 +199,7 @@ class finder {
     std::sort(parts.begin(), parts.end(), [](auto const& a, auto const& b) { return a.offset > b.offset; });
     for (auto const& p : parts) text.replace(p.offset - begin.offset, p.length, p.text);
     t_.changes.insert({begin.file, to.offset, 0, true}, "struct " + name + " { " + text + " };\n");
-    // A comment takes its place, and the rest of the line follows below it.
+    // A comment takes the declaration's place, and the rest of the line follows below the comment.
     auto const& whole = t_.found.texts.at(begin.file);
     auto const rest = whole.find_first_not_of(" \t", semicolon.offset + 1);
     bool const line_ends = rest == std::string::npos || whole[rest] == '\n' || whole.compare(rest, 2, "//") == 0;

@@ -6,7 +6,7 @@
 namespace coalesce {
 
 unsigned offset_for_include(std::string const& text) {
-  // Behind a mark of the order of bytes.
+  // The search begins behind a byte order mark.
   unsigned after = text.rfind("\xef\xbb\xbf", 0) == 0 ? 3 : 0, at = after, depth = 0, guard = 0;
   bool in_comment = false, code_seen = false;
   std::string guard_name;
@@ -49,7 +49,7 @@ unsigned offset_for_include(std::string const& text) {
     }
   }
   if (after != 0) return after;
-  // Behind the comment that heads the file.
+  // The include is placed behind the comment at the file's head.
   at = 0;
   while (text.substr(at, 2) == "//") at = static_cast<unsigned>(std::min(text.find('\n', at), text.size() - 1) + 1);
   return at;
@@ -100,7 +100,7 @@ class rewriter {
     if (!text.empty()) edits_.insert(close, (has_arguments ? ", " : "") + text);
   }
 
-  // False, and an error, if the text at `where` cannot be changed: then memory of one heap could be given to the other.
+  // Whether the text at `where` can be changed. If not, reports an error, since memory of one heap could be freed into the other.
   bool can_change(stretch const& where, place const& at, char const* what) {
     if (where.editable) return true;
     if (where.file.empty()) {
@@ -148,12 +148,12 @@ class rewriter {
   }
 
   void add_parameter(function_unit const& unit) {
-    std::set<unsigned> declared_in;  // translation units that have seen it
+    std::set<unsigned> declared_in;  // translation units that declare it
     std::map<std::pair<std::string, unsigned>, bool> first_at;
     for (auto const& d : unit.declarations) {
       bool const first = declared_in.insert(d.unit).second;
       auto const [entry, is_new] = first_at.emplace(std::pair{d.close.file, d.close.offset}, first);
-      if (!is_new) continue;  // a header seen by several
+      if (!is_new) continue;  // a header that several units include
       std::string const text = "bool " + unit.parameter_name + (first ? " = false" : "");
       if (d.only_void.length > 0) {
         edits_.replace(d.only_void, text);
@@ -199,7 +199,7 @@ class rewriter {
           drop_semicolon(one.whole);
         }
       } else {
-        // The result first: it may use the heap.
+        // The result is computed before the clean-up, as it may use the heap.
         edits_.replace(one.whole, "{ int const gpuheap_result = " + one.result + "; " + clean + " return gpuheap_result; }");
         drop_semicolon(one.whole);
       }

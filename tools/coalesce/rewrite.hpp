@@ -1,4 +1,4 @@
-// From decisions to changes of text.
+// Turns decisions into changes of text.
 #pragma once
 
 #include "decide.hpp"

@@ -24,7 +24,7 @@ bool is_all_ones(Value const* v) {
   return constant != nullptr && constant->isMinusOne();
 }
 
-// `llvm.nvvm.barrier0` as `__nvvm_barrier0`.
+// The name of an intrinsic as Clang's headers spell it: `__nvvm_barrier0` for `llvm.nvvm.barrier0`.
 std::string name_of_intrinsic(Function const& f) {
   std::string name = f.getName().str();
   if (name.rfind("llvm.nvvm.", 0) != 0) return name;
@@ -159,7 +159,7 @@ void same_values::find_writers() {
 
 namespace {
 
-// Whether an instruction writes all of a variable, at once and nothing later.
+// Whether an instruction writes all of a variable at once, and writes nothing to it later.
 bool defines(lowered const& code, Instruction const& i, AllocaInst const& variable) {
   auto const& layout = variable.getModule()->getDataLayout();
   auto const size = variable.getAllocationSize(layout);
@@ -174,7 +174,7 @@ bool defines(lowered const& code, Instruction const& i, AllocaInst const& variab
   return call->getArgOperand(out) == &variable && count != nullptr && count->isOne() && variable.getAllocatedType()->isSingleValueType();
 }
 
-// Whether what is after `from` may be followed by `to`, without `wall` in between.
+// Whether a path leads from `from` to `to` without passing `wall`.
 bool leads_to(Instruction const& from, Instruction const& to, Instruction const& wall) {
   auto const passes = [&](BasicBlock::const_iterator at, BasicBlock const& block, bool& stopped) {
     for (; at != block.end(); ++at) {
@@ -208,7 +208,8 @@ Instruction const* same_values::only_definition(Value const* variable, Instructi
   if (local == nullptr || writers == writers_.end()) return nullptr;
   for (auto const* i : writers->second) {
     auto const* call = dyn_cast<CallBase>(i);
-    if (call != nullptr && !isa<MemIntrinsic>(i) && !effect_of(callee_of(code_, *call).name)) return nullptr;  // it may keep the address
+    if (call != nullptr && !isa<MemIntrinsic>(i) && !effect_of(callee_of(code_, *call).name))
+      return nullptr;  // the call may keep the address
   }
   for (auto const* definition : writers->second) {
     if (!defines(code_, *definition, *local) || !dominators_.dominates(definition, &at)) continue;
@@ -237,7 +238,7 @@ void same_values::note_written(Value const* pointer) {
   for (auto const* object : objects_behind(pointer)) written_.insert(object);
 }
 
-// Whether all that is done with a variable's address is to be seen in the function.
+// Whether every use of a variable's address is visible in the function.
 bool same_values::stays_here(Value const* variable) {
   std::vector<Value const*> open{variable};
   std::set<Value const*> seen;
@@ -292,7 +293,7 @@ sameness same_values::loaded(Value const* pointer, Instruction const& i, bool is
     }
     constexpr unsigned shared = 3, constant = 4;  // address spaces
     if (!is_volatile && global != nullptr && (global->isConstant() || global->getAddressSpace() == constant)) continue;
-    // All threads that come here read the same, if none of them writes at the same time.
+    // All threads that reach this load read the same value, unless one of them writes at the same time.
     if (!is_volatile && global != nullptr && global->getAddressSpace() == shared) {
       v.add(differs(i, scope::block));
       v.add(control(*i.getParent()));
@@ -383,7 +384,7 @@ sameness same_values::called(CallBase const& call) {
 }
 
 sameness same_values::called_outside(CallBase const& call, callee const& c) {
-  sameness all;  // of what goes in
+  sameness all;  // of the arguments
   for (auto const& argument : call.args()) {
     all.add(of(argument));
     if (!argument->getType()->isPointerTy()) continue;
@@ -424,7 +425,7 @@ sameness same_values::called_outside(CallBase const& call, callee const& c) {
         break;
     }
   } else if (follows_from_texts(c.name)) {
-    // Texts that are the program's arguments, or written in it.
+    // Whether the texts are the program's arguments, or literals.
     bool same_texts = true;
     for (auto const& argument : call.args()) {
       if (!argument->getType()->isPointerTy()) continue;

@@ -1,6 +1,6 @@
-// How far the values of a lowered function are the same in all threads, and where its threads may differ in what they reach.
+// Finds the group of threads in which each value of a lowered function is the same, and the blocks that only some of them may reach.
 //
-// The function has been inlined into, so that each value has one definition. A value that is not understood counts as different.
+// Calls have been inlined into the function, so each value has one definition. A value that is not understood counts as different.
 #pragma once
 
 #include "branches.hpp"
@@ -30,23 +30,23 @@ struct sameness {
 // The kind of a call, by its name.
 struct callee {
   std::string name;             // qualified; of the machine's own instructions, as Clang's headers name them; empty: not known
-  outside const* is = nullptr;  // null: no function that is declared only
+  outside const* is = nullptr;  // null: it is not a function that is only declared
   bool promises = false;        // it allocates, and its last argument is a promise that is not `false`
-  bool defined = false;         // calls itself, or it would have been inlined
+  bool defined = false;         // it calls itself, since otherwise it would have been inlined
 };
 [[nodiscard]] callee callee_of(lowered const& code, llvm::CallBase const& call);
-// Whether all threads of a group meet there, as a barrier's do.
+// Whether all threads of a group wait for each other there, as at a barrier.
 [[nodiscard]] bool is_barrier(callee const& c, llvm::CallBase const& call, scope level);
 
 class same_values {
  public:
-  // `where`: what depends on which branch.
+  // `where`: the blocks that depend on each branch.
   same_values(lowered const& code, llvm::Function& f, branches const& where);
 
   [[nodiscard]] sameness of(llvm::Value const* v) const;
-  // The sameness of reaching the block at all.
+  // The group of threads that reach the block together.
   [[nodiscard]] sameness control(llvm::BasicBlock const& block) const;
-  // The variables of the function that a pointer may point to, if their addresses stay in it; `only`: to nothing else.
+  // The function's variables to which a pointer may point, if their addresses do not leave the function. `only`: it points to nothing else.
   [[nodiscard]] std::vector<llvm::Value const*> variables_behind(llvm::Value const* pointer, bool& only) const;
 
  private:

@@ -99,7 +99,7 @@ void find_headers(translator& t, clang::ASTContext& context) {
   }
 }
 
-// Names that the C program has and C++ or CUDA has too, beside those that are macros of C.
+// Finds names of the C program that C++ or CUDA has too, except those that are macros of C.
 void find_names_that_are_there(translator& t, clang::ASTUnit& unit) {
   auto& preprocessor = unit.getPreprocessor();
   for (auto const* name : {"bool", "true", "false"}) {
@@ -134,7 +134,7 @@ void include_library(translator& t) {
     auto const& text = t.found.texts.at(file);
     auto const includes = includes_of_mpi(text);
     for (auto const& one : includes) t.changes.replace({file, one.offset, one.length, true}, library);
-    // A header that only sources of the program include has what these have.
+    // A header that only the program's sources include gets the library through these.
     if (includes.empty() && t.headers.count(file) == 0)
       t.changes.insert({file, offset_for_include(text), 0, true}, std::string{"#include "} + library + "\n");
   }
@@ -219,7 +219,7 @@ std::string what_is_read(translator const& t) {
   return all.empty() ? "" : ", {" + all + "}";
 }
 
-// The end of the program's text: its ranks' variables, and the host's main.
+// Adds the end of the program's text: its ranks' variables, and the host's main.
 void add_ends(translator& t, options const& asked, std::vector<std::string> const& sources, std::vector<unit_variables> const& variables) {
   if (t.mains.size() != 1) return;
   std::string const start = "start_variables_of_";

@@ -1,4 +1,4 @@
-// From a C program of MPI to a CUDA program whose ranks are GPU threads: changes of text, and what stands in their way.
+// Translates a C program of MPI to a CUDA program whose ranks are GPU threads, by changes of text; reports code that prevents it.
 #pragma once
 
 #include "edits.hpp"
@@ -11,7 +11,7 @@
 
 namespace coalesce {
 
-// The CUDA program. Paths are those that its files would have beside the C files: prog.cu for prog.c, and a header's own.
+// The CUDA program. Its paths are in the folders of the C files: prog.cu for prog.c, and the same name for a header.
 struct translation {
   std::map<std::string, std::string> texts, c_file_of;  // by path
   std::vector<std::string> sources;                     // of `texts`: those that are compiled

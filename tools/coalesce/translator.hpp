@@ -25,7 +25,7 @@ inline std::string outside_of_device_mpi(std::string const& name) {
 struct unit_variables {
   std::string stem;                                      // of its file, as a part of names
   std::vector<std::string> structs;                      // their names, in order
-  std::map<clang::VarDecl const*, std::string> spelled;  // what each is called now; by its first declaration
+  std::map<clang::VarDecl const*, std::string> spelled;  // the new name of each, by its first declaration
   std::set<std::pair<std::string, unsigned>> moved;      // begins of declarations in functions whose text is moved
 };
 
@@ -48,11 +48,11 @@ class translator {
 
   // ---- changes
 
-  // Replaces the token at `at`, in a macro's body too; false, and an error, if it stands in no file given.
+  // Replaces the token at `at`, even in a macro's body. False, and an error, if it is in none of the files given.
   bool replace_word(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text);
-  // `text` before what begins at `at`; false, and an error, where a macro writes that.
+  // Inserts `text` in front of the code at `at`. False, and an error, if a macro produces that code.
   bool insert_before(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text, char const* what);
-  // Replaces the word of the program that stands for what a macro of the system makes of it at `at`, as errno.
+  // Replaces a word of the program that is a macro of the system, such as errno, and expands at `at`.
   bool replace_macro(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text);
   // A name that no file of the program has.
   [[nodiscard]] std::string fresh(std::string name);
@@ -62,7 +62,7 @@ class translator {
   edits changes;
   std::map<std::string, std::vector<c_token>> tokens;   // by file
   std::set<std::string> words;                          // of all files
-  std::set<std::pair<std::string, unsigned>> replaced;  // words that have something else in their place, by file and offset
+  std::set<std::pair<std::string, unsigned>> replaced;  // words that have been replaced, by file and offset
   std::set<std::string> defined;                        // functions, by name
   std::set<std::string> there;                          // names of the program that C++ or CUDA has
   struct use {
@@ -85,9 +85,9 @@ class translator {
   };
   std::map<std::string, frame> frames;
   bool calls_init = false;
-  std::set<std::string> headers;  // of the program, which were not named
+  std::set<std::string> headers;  // headers of the program that the command line does not name
   bool reads_input = false, reads_files = false, reads_environment = false;
-  std::set<std::string> read_by_name;  // literals, as they are written
+  std::set<std::string> read_by_name;  // names of files that the program reads, as literals
   std::string root;
 };
 
@@ -119,7 +119,7 @@ class local_arrays {
 inline constexpr std::uint64_t stack_limit = 512 * 1024;  // bytes of a GPU thread's stack, of CUDA
 // Functions and expressions of the unit.
 void read_functions(translator& t, clang::ASTContext& context, unit_variables const& variables);
-// Conversions that C makes by itself and C++ wants written, in one expression.
+// Writes out the conversions of an expression that are implicit in C and must be explicit in C++.
 class conversions {
  public:
   conversions(translator& t, clang::ASTContext& context) : t_{t}, context_{context} {}

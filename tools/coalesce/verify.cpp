@@ -17,7 +17,7 @@ namespace {
 
 using block_set = std::set<BasicBlock const*>;
 
-// The blocks from which one of `from` can be reached, with those.
+// The blocks from which a block of `from` can be reached, including `from`.
 block_set that_reach(block_set from) {
   std::vector<BasicBlock const*> open{from.begin(), from.end()};
   while (!open.empty()) {
@@ -46,7 +46,7 @@ class verifier {
       if (code_.roots.count(f.getName().str()) != 0) {
         look_at_root(f);
       } else {
-        // Not inlined, as it calls itself: what reaches it is not followed.
+        // The function calls itself and so is not inlined: which threads reach it is unknown.
         for (auto const* call : promises_of(f)) {
           if (undone("recursion")) continue;
           doubts_.push_back(because(*call, "W10", "it is made in a function that calls itself", nullptr));

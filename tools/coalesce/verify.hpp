@@ -15,7 +15,7 @@ namespace coalesce {
 // A promise that is not proven.
 struct doubt {
   std::vector<place> calls;  // the allocation, and the calls that lead to it, the kernel's last; lines and columns
-  std::string rule, text;    // as a diagnostic has them
+  std::string rule, text;    // the rule and the text of a diagnostic
   place cause_at;
   std::string cause;  // empty: none is known
 };

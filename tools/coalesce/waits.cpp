@@ -28,7 +28,7 @@ bool is_atomic(lowered const& code, Instruction const& i) {
   return call != nullptr && callee_of(code, *call).name.rfind("atomic", 0) == 0;
 }
 
-// Whether an instruction orders memory between threads, or lets time pass: in a loop with it, memory that is read again may have changed.
+// Whether an instruction orders memory between threads, or waits. In a loop with it, a repeated read of memory may return another value.
 bool looks_around(lowered const& code, Instruction const& i) {
   if (isa<FenceInst>(i)) return true;
   if (auto const* load = dyn_cast<LoadInst>(&i)) return load->isVolatile();
@@ -152,7 +152,7 @@ void waits::find_loops(same_values const& values, branches const& where) {
     watched const decided{code_, f_, loop, values, where};
     for (auto const* block : loop.blocks()) {
       auto const* exit = block->getTerminator();
-      // Threads that leave together leave no thread behind.
+      // If all threads leave the loop together, none is left behind.
       sameness condition = values.control(*block);
       for (auto const& operand : exit->operands()) condition.add(values.of(operand));
       bool const together = condition.same_in <= level_;
@@ -171,7 +171,7 @@ bool waits::may_wait(CallBase const& call) const {
     return text.contains("bra") || text.contains("wait") || text.contains("bar");
   }
   auto const c = callee_of(code_, call);
-  if (c.defined) return true;  // calls itself: what it does in between is not followed
+  if (c.defined) return true;  // it calls itself, and what it does meanwhile is unknown
   if (c.name.empty()) return any_target_may_wait(call);
   return is_waiting_of_ranks(c.name) || (c.is != nullptr && c.is->users && !effect_of(c.name));
 }

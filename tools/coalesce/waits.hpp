@@ -1,4 +1,4 @@
-// Where a thread may wait for what another one does: locks, tickets, flags, messages.
+// Finds the places where a thread may wait for another thread: locks, tickets, flags, messages.
 #pragma once
 
 #include "sameness.hpp"
@@ -14,7 +14,7 @@ class waits {
   // The instruction at which a thread that reaches `at` may have waited since all threads of the group met, while others wait for it; null
   // if there is none.
   [[nodiscard]] llvm::Instruction const* before(llvm::Instruction const& at, same_values const& values) const;
-  // Works that out, once it is known which barriers all threads reach.
+  // Computes the results of before(), once it is known which barriers all threads reach.
   void spread(same_values const& values);
 
  private:
@@ -28,7 +28,7 @@ class waits {
   lowered const& code_;
   llvm::Function& f_;
   scope level_;
-  std::map<edge, llvm::Instruction const*> leaves_;  // ways out of loops whose end another thread decides
+  std::map<edge, llvm::Instruction const*> leaves_;  // the exits of loops that another thread's actions end
   std::map<llvm::BasicBlock const*, llvm::Instruction const*> at_begin_;
 };
 

@@ -51,7 +51,7 @@ class communicators : public type_makers<Heap> {
     **made = {mine.group, mine.rank, 0, comm->errors, nullptr};
     return success;
   }
-  // The same members in a context of their own, in the same grid.
+  // Makes a communicator of the same members and grid, with a context of its own.
   GPUHEAP_FN int comm_dup(communicator* comm, communicator** made) const {
     int const bad = comm_split(comm, 0, 0, made);
     if (bad == success && comm->grid != nullptr) {
@@ -60,7 +60,7 @@ class communicators : public type_makers<Heap> {
     }
     return bad;
   }
-  // Ends this rank's handle and makes it null. Messages on it have been received, its collective calls have ended.
+  // Ends this rank's handle and makes it null. Its messages must have been received, and its collective calls ended.
   GPUHEAP_FN int comm_free(communicator** comm) const {
     if (comm == nullptr || *comm == nullptr || *comm == this->world()) return this->answer(nullptr, err_comm);
     group_state* const group = (*comm)->group;
@@ -71,7 +71,7 @@ class communicators : public type_makers<Heap> {
     *comm = nullptr;
     return success;
   }
-  // ident (0), congruent (1), similar (2) or unequal (3).
+  // Compares two communicators: ident (0), congruent (1), similar (2) or unequal (3).
   GPUHEAP_FN int comm_compare(communicator* a, communicator* b, int* result) const {
     if (a == nullptr || b == nullptr) return this->answer(nullptr, err_comm);
     *result = a->group == b->group ? 0 : compare(*a->group, *b->group);
@@ -99,7 +99,7 @@ class communicators : public type_makers<Heap> {
     *rank = group == nullptr ? undefined : group->mine;
     return success;
   }
-  // Those of `group` at the places `ranks`, in that order; or, without `in`, all others in their order.
+  // Makes a group of the members of `group` at the places `ranks`, in that order; without `in`, of all others, in their order.
   GPUHEAP_FN int group_some(rank_list const* group, int count, int const* ranks, bool in, rank_list** made) const {
     int const size = group == nullptr ? 0 : group->size;
     if (count < 0 || count > size) return this->answer(nullptr, err_arg);
@@ -139,7 +139,7 @@ class communicators : public type_makers<Heap> {
     return bad;
   }
   enum class set { all_of_both, in_both, in_first_alone };
-  // All members of the first and then those of the second alone; those in both; or those that the second lacks.
+  // The union (the first group, then the rest of the second), the intersection, or the difference of two groups.
   GPUHEAP_FN int group_of_two(rank_list const* a, rank_list const* b, set which, rank_list** made) const {
     int const first = a == nullptr ? 0 : a->size, second = b == nullptr ? 0 : b->size;
     rank_list* const list = make_list(first + second, made);
@@ -156,7 +156,7 @@ class communicators : public type_makers<Heap> {
     find_self(*list);
     return success;
   }
-  // Where members of `from` stand in `to`; `undefined`: they do not.
+  // The ranks in `to` of members of `from`; `undefined` for one that `to` lacks.
   GPUHEAP_FN int group_translate_ranks(rank_list const* from, int count, int const* ranks, rank_list const* to, int* found) const {
     for (int i = 0; i < count; ++i) {
       if (ranks[i] == proc_null) {
@@ -183,7 +183,7 @@ class communicators : public type_makers<Heap> {
     *group = nullptr;
     return success;
   }
-  // A communicator of the members of `group`, for all members of `comm`; the others get none.
+  // Makes a communicator of the members of `group`. All members of `comm` call; those outside of the group get none.
   GPUHEAP_FN int comm_create(communicator* comm, rank_list const* group, communicator** made) const {
     // Groups that share no rank may come in one call: their first ranks tell them apart.
     bool const in = group != nullptr && group->mine != undefined;
@@ -196,7 +196,7 @@ class communicators : public type_makers<Heap> {
     if (tag < 0) return this->answer(comm, err_tag);
     *made = nullptr;
     if (group == nullptr || group->mine == undefined) return success;
-    // Beside the tags of collective calls, which count on from 0.
+    // Differs from the tags of collective calls, which count up from 0.
     int const own_tag = 0x40000000 | (tag & 0x3fffffff);
     membership mine{};
     if (group->mine != 0) {
@@ -241,7 +241,7 @@ class communicators : public type_makers<Heap> {
     (*made)->grid = grid;
     return success;
   }
-  // The place of a rank in the grid.
+  // The coordinates of a rank in the grid.
   GPUHEAP_FN int cart_coords(communicator* comm, int rank, int most, int* place) const {
     if (int const bad = check_grid(comm); bad != success) return this->answer(comm, bad);
     if (!this->is_member(comm, rank)) return this->answer(comm, err_rank);
@@ -251,7 +251,7 @@ class communicators : public type_makers<Heap> {
     }
     return success;
   }
-  // The rank at a place, which goes around where the grid does.
+  // The rank at coordinates, which wrap around in periodic dimensions.
   GPUHEAP_FN int cart_rank(communicator* comm, int const* place, int* rank) const {
     if (int const bad = check_grid(comm); bad != success) return this->answer(comm, bad);
     int at = 0;
@@ -294,7 +294,7 @@ class communicators : public type_makers<Heap> {
     *dimensions = comm->grid->dimensions;
     return success;
   }
-  // The grids of the dimensions that `keeps` names: a communicator for each.
+  // Splits the grid into grids of the dimensions that `keeps` names, with a communicator for each.
   GPUHEAP_FN int cart_sub(communicator* comm, int const* keeps, communicator** made) const {
     if (int const bad = check_grid(comm); bad != success) return this->answer(comm, bad);
     grid_state const old = *comm->grid;
@@ -313,7 +313,7 @@ class communicators : public type_makers<Heap> {
     *(*made)->grid = kept;
     return success;
   }
-  // Sizes of a grid for `places` ranks, as even as they can be, where they are 0; in falling order.
+  // Sets the sizes that are 0 so that the grid has `places` ranks: as even as possible, in falling order.
   GPUHEAP_FN int dims_create(int places, int dimensions, int* sizes) const {
     int open = 0, rest = places;
     for (int i = 0; i < dimensions; ++i) {
@@ -325,7 +325,7 @@ class communicators : public type_makers<Heap> {
     if (open > grid_state::most_dimensions) return this->answer(nullptr, err_arg);
     int found[grid_state::most_dimensions];
     for (int i = 0; i < open; ++i) found[i] = 1;
-    // The largest prime factor first, to the smallest size.
+    // Each prime factor, the largest first, goes to the size that is smallest so far.
     int factors[32];
     int num_factors = 0;
     for (int f = 2; f * f <= rest; ++f) {
@@ -415,7 +415,7 @@ class communicators : public type_makers<Heap> {
     return undefined;
   }
   GPUHEAP_FN void find_self(rank_list& list) const { list.mine = place_in(list, this->world()->rank); }
-  // 0: the same members in the same order, 2: in another one, 3: others.
+  // 0: the same members in the same order; 2: in another order; 3: other members.
   [[nodiscard]] GPUHEAP_FN static int compare(group_state const& a, group_state const& b) {
     if (a.size != b.size) return 3;
     bool same = true;
@@ -432,12 +432,12 @@ class communicators : public type_makers<Heap> {
   [[nodiscard]] GPUHEAP_FN group_state* make_group(int size) const {
     auto const members = static_cast<simt::uint32_t>(size);
     auto* const group = static_cast<group_state*>(allocate(sizeof(group_state) + members * sizeof(int)));
-    // relaxed: only that each number is given once; it goes to the members by messages.
+    // relaxed: only uniqueness matters; the members get the number by messages.
     simt::uint32_t const number = simt::global_ref<simt::uint32_t>{this->shared().num_groups}.fetch_add(1, simt::relaxed);
     *group = {members, number, reinterpret_cast<int*>(group + 1), 0, 0, members};
     return group;
   }
-  // Puts the members into groups and tells each of the others of its own. This rank's own is returned.
+  // Divides the members into groups, and sends each other member its group. Returns this rank's group.
   GPUHEAP_FN membership found_groups(communicator const* comm, wish* wishes, int size, int tag) const {
     sort(wishes, size);
     membership own{};

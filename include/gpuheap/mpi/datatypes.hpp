@@ -10,13 +10,13 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
 // Bytes of an element that lie together.
 struct byte_span {
-  long long at;  // from the buffer's address
+  long long at;  // the distance from the buffer's address
   simt::size_t bytes;
 };
 
 // The header of a derived datatype; its spans follow.
 struct alignas(16) type_layout {
-  simt::size_t bytes;       // of data
+  simt::size_t bytes;       // the bytes of data
   long long lower, extent;  // where an element begins, and how far the next one is from it
   simt::uint32_t num_spans;
   simt::uint32_t users;  // the handle, and receives that wait
@@ -33,7 +33,7 @@ struct alignas(16) type_layout {
 [[nodiscard]] GPUHEAP_FN inline simt::size_t bytes_of(datatype type) {
   return is_derived(type) ? layout_of(type)->bytes : bytes_of_predefined(type);
 }
-// How far the next element is.
+// The distance from an element to the next one, in bytes.
 [[nodiscard]] GPUHEAP_FN inline long long extent_of(datatype type) {
   return is_derived(type) ? layout_of(type)->extent : static_cast<long long>(bytes_of_predefined(type));
 }
@@ -55,7 +55,7 @@ struct alignas(16) type_layout {
 }
 
 namespace detail {
-// The data of `count` elements, one after another.
+// Copies the data of `count` elements to `to`, one after another.
 GPUHEAP_COLD inline void pack(void* to, void const* from, simt::size_t count, datatype type) {
   if (is_plain(type)) return copy_bytes(to, from, count * bytes_of(type));
   auto const& layout = *layout_of(type);
@@ -68,7 +68,7 @@ GPUHEAP_COLD inline void pack(void* to, void const* from, simt::size_t count, da
     }
   }
 }
-// Data of `bytes` bytes as elements.
+// Copies `bytes` bytes of data into elements.
 GPUHEAP_COLD inline void unpack(void* to, void const* from, simt::size_t bytes, datatype type) {
   if (is_plain(type)) return copy_bytes(to, from, bytes);
   auto const& layout = *layout_of(type);

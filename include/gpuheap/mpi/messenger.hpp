@@ -199,7 +199,7 @@ class messenger {
     return *done ? wait(which, result) : success;
   }
 
-  // Both at once: neither waits for the other.
+  // Sends and receives at once: neither waits for the other.
   GPUHEAP_FN int sendrecv(void const* sent, int num_sent, datatype sent_type, int to, int sent_tag, void* received, int num_received,
                           datatype received_type, int from, int received_tag, communicator* comm, status* result) const {
     if (int const bad = check_receive(received, num_received, received_type, from, received_tag, comm); bad != success) {
@@ -227,7 +227,7 @@ class messenger {
     }
     return success;
   }
-  // Whether there is one now.
+  // Whether a message is there now that recv() with these arguments would receive.
   GPUHEAP_FN int iprobe(int from, int tag, communicator* comm, int* found, status* result) const {
     if (int const bad = check_envelope(from, tag, comm); bad != success) return answer(comm, bad);
     end_if_aborted();
@@ -246,7 +246,7 @@ class messenger {
   [[nodiscard]] GPUHEAP_FN world_state& shared() const { return *world_; }
   [[nodiscard]] GPUHEAP_FN rank_state& mine() const { return *mine_; }
 
-  // `error`, unless it is one that the communicator's handler (fatal if there is none) ends the ranks for.
+  // Returns `error`; or ends all ranks, if the communicator's handler is fatal. Without a communicator it is fatal.
   GPUHEAP_FN int answer(communicator const* comm, int error) const {
     if (error != success && (comm == nullptr || comm->errors == error_handler::fatal)) end_all(error, error);
     return error;
@@ -256,15 +256,15 @@ class messenger {
     if (comm == nullptr) return err_comm;
     if (count < 0) return err_count;
     if (!is_datatype(type)) return err_type;
-    // Derived datatypes may say addresses.
+    // Derived datatypes may contain absolute addresses, with a null buffer.
     return buffer == nullptr && count != 0 && !is_derived(type) ? err_buffer : success;
   }
 
-  // The heap's code once for all calls, which are many.
+  // Out of line, so that the heap's code exists once for the many calls.
   [[nodiscard]] GPUHEAP_COLD void* obtain(simt::size_t bytes) const { return heap_.malloc(bytes); }
   GPUHEAP_COLD void deallocate(void* p) const { heap_.free(p); }
 
-  // One user less of a datatype.
+  // Removes one user of a datatype, and frees it with the last.
   GPUHEAP_FN void release(type_layout* layout) const {
     if (--layout->users == 0) deallocate(layout);
   }
@@ -301,7 +301,7 @@ class messenger {
   }
 
   GPUHEAP_FN void end_if_aborted() const {
-    // relaxed: nothing is read on its account; the host reads the record when the kernel has ended.
+    // relaxed: no other data depends on it; the host reads the record after the kernel.
     if (simt::global_ref<simt::uint32_t>{world_->abort.raised}.load(simt::relaxed) != 0) simt::end_thread();
   }
 
@@ -363,7 +363,7 @@ class messenger {
     return bad;
   }
 
-  // Takes the message that is there for it, or is posted.
+  // Begins a receive: takes a message that is already there, or posts the request.
   GPUHEAP_FN void begin(request& r, void* buffer, int count, datatype type, int from, int tag, communicator* comm) const {
     r = {nullptr,
          {context_of(comm), from, tag},
@@ -398,7 +398,7 @@ class messenger {
     }
   }
 
-  // Ends a request and frees it. The error of its message.
+  // Ends a request and frees it. Returns the error of its message.
   GPUHEAP_FN int finish(request*& which, status& ended, error_handler& errors) const {
     request* const r = which;
     if (r == nullptr) return success;

@@ -4,7 +4,7 @@
 //   host     gpuheap::coalesced::init(), then gpuheap::mpi::run_program(num_ranks, main functor)
 //   device   MPI_Init, MPI_Send, ...: on the program's heap (coalesced.hpp), as the rank that the calling thread is
 //
-// One program runs at a time in a process. rank.hpp and messenger.hpp say what each call does; any heap and several worlds are there.
+// One program runs at a time in a process. rank.hpp and messenger.hpp describe the calls, and offer any heap and several worlds.
 #pragma once
 
 #include <gpuheap/coalesced.hpp>
@@ -24,7 +24,7 @@ struct program_world {
 
 template <class Main>
 struct run_named {
-  static constexpr unsigned largest_block = 1024;  // no more registers than blocks of this size leave
+  static constexpr unsigned largest_block = 1024;  // limits the registers to those that blocks of this size leave
   Main main;
   GPUHEAP_FN void operator()(unsigned) const { main(); }
 };
@@ -125,7 +125,7 @@ inline constexpr MPI_Datatype MPI_DATATYPE_NULL = gpuheap::mpi::datatype::null, 
                               MPI_LONG_INT = gpuheap::mpi::datatype::long_int, MPI_2INT = gpuheap::mpi::datatype::two_int,
                               MPI_SHORT_INT = gpuheap::mpi::datatype::short_int, MPI_PACKED = gpuheap::mpi::datatype::packed;
 
-// The arguments of main may be passed or nullptr; they are not looked at.
+// The arguments of main, or nullptr; they are ignored.
 template <class Argc, class Argv>
 GPUHEAP_COLD inline int MPI_Init(Argc, Argv) {
   return gpuheap::mpi::here().init();

@@ -13,7 +13,7 @@
 //   GPUHEAP_RANKS             how many ranks, as `mpirun -n` says; default 32
 //   GPUHEAP_RANKS_PER_BLOCK   ranks that are threads of one block, which allocate together; default 256, or all if there are fewer
 //   GPUHEAP_BYTES             the heap's size (memory/size.hpp)
-//   GPUHEAP_APART=1           each request by itself, whatever it promises: to compare with
+//   GPUHEAP_APART=1           serves each request alone, whatever it promises, for comparison
 #pragma once
 
 #include <gpuheap/mpi/c_library.hpp>
@@ -42,12 +42,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 // The program's arguments, in device memory that all ranks read.
 using arguments = char const* const* __restrict__;
 
-// The input of a program that the host must read before: nothing, unless it says so.
+// The input of a program that the host must read before the ranks begin; by default none.
 struct reads {
   bool input = false;  // standard input, to its end
-  bool files = false;  // those among its arguments
+  bool files = false;  // the files among its arguments
   bool environment = false;
-  std::vector<std::string> named;  // files that it names itself
+  std::vector<std::string> named;  // files that the program names by literals
 };
 
 namespace detail {
@@ -60,7 +60,7 @@ struct with_arguments {
   simt::size_t bytes;  // of the words and their pointers
   GPUHEAP_FN void operator()() const {
     c::start();
-    // As mpirun: a process that ends with another code than 0 ends the program.
+    // As under mpirun, a process that ends with another code than 0 ends the program.
     if (int const code = called(); code != 0) here().abort(code);
   }
 
@@ -160,7 +160,7 @@ class facts_memory {
     try {
       simt::program_values<c::process_facts>::set({});
       simt::program_values<variables_place<c::state>>::set({});
-    } catch (...) {  // a device that has failed, as was said
+    } catch (...) {  // the device has failed, which was already reported
     }
   }
 
@@ -207,7 +207,7 @@ struct heap_end {
   ~heap_end() {
     try {
       coalesced::clean();
-    } catch (...) {  // a device that has failed, as was said
+    } catch (...) {  // the device has failed, which was already reported
     }
   }
 };

@@ -13,7 +13,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
-// In place of a buffer of a collective call: the values are in the other one.
+// Stands for a buffer of a collective call whose values are in the other buffer.
 [[nodiscard]] GPUHEAP_HD inline void* in_place() { return reinterpret_cast<void*>(simt::uintptr_t{1}); }
 
 // The argument of main functors.
@@ -27,13 +27,13 @@ class rank : public communicators<Heap> {
 
   // ---- the world
 
-  // Before any other call, once.
+  // Each rank calls it once, before any other call.
   GPUHEAP_FN int init() const {
     if (this->mine().initialised) return this->answer(nullptr, err_other);
     this->mine().initialised = true;
     return success;
   }
-  // After the last call. Waits for all ranks, and frees messages that this one never received.
+  // Each rank calls it after its last other call. Waits for all ranks, and frees messages that this one never received.
   GPUHEAP_FN int finalize() const {
     if (int const bad = barrier(world()); bad != success) return bad;
     this->free_early_messages();
@@ -84,7 +84,7 @@ class rank : public communicators<Heap> {
     if (comm->rank == root && result == nullptr && count != 0) return this->answer(comm, err_buffer);
     if (root == 0 || !is_users(op) || operation_of(op)->commutes)
       return this->answer(comm, collect_sum(values, result, count, type, op, root, comm));
-    // In the order of the ranks: to rank 0, and from there to the root.
+    // The values are combined in the order of the ranks: at rank 0, which sends the result to the root.
     simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
     void const* const own = values == in_place() ? result : values;
     void* const sum = comm->rank == 0 ? this->allocate(bytes) : result;
@@ -123,7 +123,7 @@ class rank : public communicators<Heap> {
     return bad;
   }
 
-  // In rank r: the combination of the values of ranks 0 to r.
+  // Gives rank r the combined values of ranks 0 to r.
   GPUHEAP_FN int scan(void const* values, void* result, int count, datatype type, operation op, communicator* comm) const {
     if (int const bad = check_reduction(values, count, type, op, 0, comm); bad != success) return this->answer(comm, bad);
     if (result == nullptr && count != 0) return this->answer(comm, err_buffer);
@@ -131,7 +131,7 @@ class rank : public communicators<Heap> {
     if (values != in_place()) detail::copy_bytes(result, values, bytes);
     return this->answer(comm, combine_from(0, result, count, type, op, comm));
   }
-  // The combined values of ranks 0 to r - 1; nothing in rank 0.
+  // Gives rank r the combined values of ranks 0 to r - 1, and rank 0 nothing.
   GPUHEAP_FN int exscan(void const* values, void* result, int count, datatype type, operation op, communicator* comm) const {
     if (int const bad = check_reduction(values, count, type, op, 0, comm); bad != success) return this->answer(comm, bad);
     simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
@@ -141,12 +141,12 @@ class rank : public communicators<Heap> {
     return this->answer(comm, combine_from(1, result, count, type, op, comm));
   }
 
-  // `num_sent` elements of each rank, one after the other in the order of the ranks. The receiver's arguments count in the root only.
+  // Gathers `num_sent` elements of each rank at the root, in the order of the ranks. The receive arguments matter at the root only.
   GPUHEAP_FN int gather(void const* sent, int num_sent, datatype sent_type, void* received, int num_received, datatype received_type,
                         int root, communicator* comm) const {
     return gather_parts(sent, num_sent, sent_type, received, root, comm, even_parts{num_received, received_type});
   }
-  // Rank r's up to counts[r] elements at place displacements[r], both in elements.
+  // Gathers up to counts[r] elements of rank r at displacements[r], both in elements.
   GPUHEAP_FN int gatherv(void const* sent, int num_sent, datatype sent_type, void* received, int const* counts, int const* displacements,
                          datatype received_type, int root, communicator* comm) const {
     return gather_parts(sent, num_sent, sent_type, received, root, comm, listed_parts{counts, displacements, received_type});
@@ -169,7 +169,7 @@ class rank : public communicators<Heap> {
     return gather_to_all(sent, num_sent, sent_type, received, comm, listed_parts{counts, displacements, received_type});
   }
 
-  // `num_sent` elements to each rank, from each `num_received`, in the order of the ranks.
+  // Sends `num_sent` elements to each rank, and receives `num_received` from each, in the order of the ranks.
   GPUHEAP_FN int alltoall(void const* sent, int num_sent, datatype sent_type, void* received, int num_received, datatype received_type,
                           communicator* comm) const {
     return exchange_parts(sent, received, comm, even_parts{num_sent, sent_type}, even_parts{num_received, received_type});
@@ -223,7 +223,7 @@ class rank : public communicators<Heap> {
  private:
   using base::check_comm;
 
-  // The places of the ranks' parts in a buffer, and their types.
+  // The position and type of each rank's part in a buffer.
   struct even_parts {
     int each;
     datatype element;
@@ -283,7 +283,7 @@ class rank : public communicators<Heap> {
   // The bytes of an element where it is combined, with its gaps.
   [[nodiscard]] GPUHEAP_FN static simt::size_t combined_bytes(datatype type) { return static_cast<simt::size_t>(extent_of(type)); }
 
-  // Combines what another rank sends with `own`; `lower`: that one's values stand in front.
+  // Combines another rank's message with `own`; `lower`: the other rank's values are the left operand.
   GPUHEAP_FN int get_combined(communicator const* comm, int from, int tag, void* own, int count, datatype type, operation op,
                               bool lower = false) const {
     message* const m = this->await_message({this->collective_context_of(comm), from, tag});
@@ -299,7 +299,7 @@ class rank : public communicators<Heap> {
     return fits ? success : err_truncate;
   }
 
-  // The root's elements to all, along a binomial tree: rank r, counted from the root, has them from r without its lowest bit.
+  // Broadcasts the root's elements along a binomial tree: rank r, counted from the root, receives from r without its lowest set bit.
   GPUHEAP_FN int spread(void* buffer, simt::size_t count, datatype type, int root, communicator* comm) const {
     int const size = this->size_of(comm), tag = this->next_tag(comm);
     int const from_root = (comm->rank - root + size) % size;
@@ -314,7 +314,7 @@ class rank : public communicators<Heap> {
     return error;
   }
 
-  // The same tree from the leaves to the root. The sum grows in the message that will carry it.
+  // Reduces along the same tree, from the leaves to the root. The sum is computed in the message that will carry it.
   GPUHEAP_FN int collect_sum(void const* values, void* result, int count, datatype type, operation op, int root, communicator* comm) const {
     int const size = this->size_of(comm), tag = this->next_tag(comm);
     int const from_root = (comm->rank - root + size) % size;
@@ -348,14 +348,14 @@ class rank : public communicators<Heap> {
     return error;
   }
 
-  // To rank 0, and from there the data of all parts to all.
+  // Gathers at rank 0, which then broadcasts the data of all parts.
   template <class Parts>
   GPUHEAP_FN int gather_to_all(void const* sent, int num_sent, datatype sent_type, void* received, communicator* comm, Parts parts) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     int const size = this->size_of(comm), own = comm->rank;
     if (int const bad = check_parts(parts, size); bad != success) return this->answer(comm, bad);
     auto* const all = static_cast<char*>(received);
-    // In place, this rank's part is where it shall be in the result; the root of the gathering has it there already.
+    // With in_place, this rank's part is already at its position in the result, also at the root of the gathering.
     bool const stays = sent == in_place();
     void const* const from = !stays ? sent : own == 0 ? in_place() : all + parts.place(own);
     int const count = stays ? static_cast<int>(parts.count(own)) : num_sent;
@@ -393,7 +393,7 @@ class rank : public communicators<Heap> {
     return bytes > room ? err_truncate : success;
   }
 
-  // Messages come in any order; each says whose it is.
+  // Messages arrive in any order, and each names its sender.
   template <class Parts>
   GPUHEAP_FN int gather_parts(void const* sent, int num_sent, datatype sent_type, void* received, int root, communicator* comm,
                               Parts parts) const {

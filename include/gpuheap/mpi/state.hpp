@@ -73,7 +73,7 @@ struct group_state {
   [[nodiscard]] GPUHEAP_FN int world_rank(int rank) const { return world_ranks == nullptr ? rank : world_ranks[rank]; }
 };
 
-// Ranks of the world in an order: what MPI_Group points to. Touched by its own rank alone.
+// An ordered list of ranks of the world: what MPI_Group points to. Touched by its own rank alone.
 struct rank_list {
   int size;
   int mine;  // the rank's own place; undefined: none
@@ -82,7 +82,7 @@ struct rank_list {
   [[nodiscard]] GPUHEAP_FN int const* world_ranks() const { return reinterpret_cast<int const*>(this + 1); }
 };
 
-// How the members of a communicator lie in a grid.
+// The grid in which the members of a communicator are arranged.
 struct grid_state {
   static constexpr int most_dimensions = 8;
   int dimensions;
@@ -105,16 +105,16 @@ struct alignas(128) rank_state {
   message *early_first, *early_last;    // taken from the inbox, with no receive that wants them, in order
   request *posted_first, *posted_last;  // receives without a message, in order
   communicator world;
-  request sent;    // what isend answers: done from the start
+  request sent;    // the request that isend returns: done from the start
   void* attached;  // a buffer of the program, to be given back
   int attached_bytes;
   bool initialised, finalised;
 };
 
-// How the ranks ended. Read by the host when all have.
+// How the ranks ended. The host reads it after the kernel.
 struct abort_record {
   simt::uint32_t claimed;  // by the first that aborts
-  simt::uint32_t raised;   // the others shall end
+  simt::uint32_t raised;   // set: the other ranks must end
   int rank;                // of the world
   int code;
   int error;  // the error class, if an error of a call was fatal; else `success`
@@ -147,7 +147,7 @@ GPUHEAP_FN inline void push(rank_state& to, message* m) {
 // All messages of the own inbox, oldest first, or nullptr.
 [[nodiscard]] GPUHEAP_FN inline message* take_inbox(rank_state& mine) {
   simt::atomic_ref<message*> const inbox{mine.inbox};
-  // relaxed: a look, that spares the exchange.
+  // relaxed: a hint that avoids the exchange.
   if (inbox.load(simt::relaxed) == nullptr) return nullptr;
   // acquire: pairs with the releases in push(); headers and bytes of all messages are seen.
   message* newest = inbox.exchange(nullptr, simt::acquire);

@@ -82,7 +82,7 @@ class type_makers : public messenger<Heap> {
     layout_of(*made)->extent = all * each;
     return success;
   }
-  // The same data with another beginning and extent.
+  // Makes a datatype of the same data, with another lower bound and extent.
   GPUHEAP_FN int type_resized(datatype old, long lower, long extent, datatype* made) const {
     int const bad = type_contiguous(1, old, made);
     if (bad != success) return bad;
@@ -116,7 +116,7 @@ class type_makers : public messenger<Heap> {
     return success;
   }
 
-  // Puts the data of elements into a buffer at `*at`, and counts that on.
+  // Copies the data of elements into a buffer at `*at`, and advances `*at`.
   GPUHEAP_FN int pack(void const* from, int count, datatype type, void* to, int room, int* at, communicator* comm) const {
     if (int const bad = this->check(from, count, type, comm); bad != success) return this->answer(comm, bad);
     simt::size_t const bytes = static_cast<simt::size_t>(count) * bytes_of(type);

@@ -32,7 +32,7 @@ enum class datatype : simt::uintptr_t {
   num_predefined,
 };
 
-// A value and where it stands: what min_loc and max_loc compare.
+// A value and its position: the elements of min_loc and max_loc.
 template <class T>
 struct located {
   T value;
@@ -97,7 +97,7 @@ enum class operation : simt::uintptr_t {
   num_predefined
 };
 
-// Error classes. Calls return them where a communicator's errors are returned; else the first one ends all ranks.
+// Error classes. Calls return them if the communicator's handler is to return errors; otherwise the first error ends all ranks.
 enum error_class : int {
   success = 0,
   err_buffer,

@@ -12,7 +12,7 @@ namespace detail {
 // One argument of a call with a format.
 struct argument {
   enum class kind { none, whole, floating, pointer } what = kind::none;
-  simt::uint64_t whole = 0;  // with the sign of its type
+  simt::uint64_t whole = 0;  // sign-extended if its type is signed
   double floating = 0;
   void const* pointer = nullptr;
 
@@ -32,10 +32,10 @@ struct argument {
   }
 };
 
-// Takes letters, of which those that have room are kept.
+// Takes letters, and keeps those that fit.
 struct text_sink {
   char* to;
-  simt::size_t room;  // with the end
+  simt::size_t room;  // the end's zero byte included
   simt::size_t length = 0;
 
   GPUHEAP_FN void put(char c) {
@@ -58,7 +58,7 @@ struct conversion {
   char letter = '\0';
 };
 
-// `prefix` and the digits of a number, to the conversion's width.
+// Writes `prefix` and the digits of a number, padded to the conversion's width.
 GPUHEAP_COLD inline void put_number(text_sink& out, conversion const& c, char const* prefix, char const* digits, int length, bool zeros) {
   int const before = static_cast<int>(strlen(prefix)), blank = c.width - before - length;
   if (!c.left && !zeros) out.fill(' ', blank);
@@ -68,7 +68,7 @@ GPUHEAP_COLD inline void put_number(text_sink& out, conversion const& c, char co
   if (c.left) out.fill(' ', blank);
 }
 
-// The digits of `value` end at `end`; where they begin.
+// Writes the digits of `value` so that they end at `end`. Returns their beginning.
 [[nodiscard]] GPUHEAP_FN inline char* digits_before(char* end, simt::uint64_t value, unsigned base, bool capital) {
   for (; value != 0; value /= base) {
     auto const digit = static_cast<unsigned>(value % base);
@@ -81,7 +81,7 @@ GPUHEAP_COLD inline void put_whole(text_sink& out, conversion const& c, argument
   bool const has_sign = c.letter == 'd' || c.letter == 'i';
   simt::uint64_t value = given.what == argument::kind::pointer ? reinterpret_cast<simt::uintptr_t>(given.pointer) : given.whole;
   if (c.letter != 'p' && c.longs <= 0) {
-    // As wide as the conversion says.
+    // The value is cut to the width that the conversion names.
     unsigned const unused = c.longs == -2 ? 56 : c.longs == -1 ? 48 : 32;
     value = has_sign ? static_cast<simt::uint64_t>(static_cast<long long>(value << unused) >> unused) : value << unused >> unused;
   }
@@ -155,7 +155,7 @@ GPUHEAP_COLD inline void put_floating(text_sink& out, conversion c, double value
     return value == 0 || at < 0 || at >= have ? '0' : digits[at];
   };
   if (!by_exponent && value != 0 && exponent < 0) {
-    // Below 1: rounded at its last place, as a whole number of those.
+    // A value below 1 is rounded to a whole number of units of its last place.
     auto whole = static_cast<simt::uint64_t>(rint(scaled(value, precision < 18 ? precision : 18)));
     int const places = precision < 18 ? precision : 18;
     for (int i = places; i > 0; --i, whole /= 10) digits[i] = static_cast<char>('0' + whole % 10);
@@ -193,7 +193,7 @@ GPUHEAP_COLD inline void put_text(text_sink& out, conversion const& c, char cons
   if (c.left) out.fill(' ', blank);
 }
 
-// Reads what follows a %, up to its letter; where that is. Widths of * come from the arguments.
+// Reads what follows a %, up to its letter. Returns the letter's position. Widths written as * come from the arguments.
 template <class Next>
 GPUHEAP_FN char const* read_conversion(char const* at, conversion& c, Next&& next_number) {
   // Ends: at the first letter that is no flag.
@@ -237,7 +237,7 @@ GPUHEAP_FN char const* read_conversion(char const* at, conversion& c, Next&& nex
   return at;
 }
 
-// The formatted text's length, whatever has room.
+// Formats into `out`. Returns the length of the whole text, even if only a part of it fits.
 GPUHEAP_COLD inline int format_text(text_sink& out, char const* format, argument const* values, int count) {
   int next = 0;
   argument const nothing;
@@ -281,7 +281,7 @@ GPUHEAP_COLD inline int format_text(text_sink& out, char const* format, argument
 }
 }  // namespace detail
 
-// The text that printf would print, of which so many letters, with the end, are written to `to`; its whole length.
+// Writes the text that printf would print to `to`, with the end and cut to the room there. Returns the length of the whole text.
 template <class... Values>
 GPUHEAP_FN int snprintf(char* to, simt::size_t room, char const* format, Values... values) {
   detail::argument const all[sizeof...(Values) + 1] = {detail::argument{values}..., detail::argument{}};

@@ -1,4 +1,4 @@
-// Numbers out of texts, sorting and searching: what <stdlib.h> does, with the C library's meanings. Device code.
+// Numbers read from texts, sorting and searching: functions of <stdlib.h>, with the C library's meanings. Device code.
 #pragma once
 
 #include <gpuheap/mpi/c/text.hpp>
@@ -151,7 +151,7 @@ GPUHEAP_FN inline void swap_bytes(char* a, char* b, simt::size_t bytes) {
   }
 }
 using order = int (*)(void const*, void const*);
-// The largest of the heap below `at` goes up to it.
+// Restores the heap below `at`: the largest element moves up to it.
 GPUHEAP_FN inline void sift_down(char* all, simt::size_t at, simt::size_t count, simt::size_t bytes, order compare) {
   // Ends: each pass goes one level down.
   while (2 * at + 1 < count) {

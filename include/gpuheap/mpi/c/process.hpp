@@ -19,7 +19,7 @@ struct file_text {
   simt::size_t bytes;
 };
 
-// Facts that the host knows before the ranks begin. Set by run_main(); all zero: nothing.
+// Facts that the host knows before the ranks begin. run_main() sets them; without it all are zero.
 struct process_facts {
   char host_name[64] = {};
   simt::uint64_t started_at_ns = 0;  // since 1970
@@ -47,7 +47,7 @@ struct state {
   bool numbers_seeded = false;
   simt::uint64_t drand48 = 0;
   char* token_rest = nullptr;
-  // getopt
+  // the state of getopt()
   char* option_value = nullptr;
   int option_index = 1, option_error = 1, option_unknown = '?', option_letter = 0;
   open_file files[num_files] = {};
@@ -60,10 +60,10 @@ namespace detail {
     simt::has_program_value<process_facts>() && simt::has_program_value<mpi::detail::variables_place<state>>();
 }  // namespace detail
 
-// The rank's state as it is before main. Each rank, once.
+// Sets the rank's state to that before main. Each rank calls it once.
 GPUHEAP_FN inline void start() { (::new (static_cast<void*>(&detail::mine())) state{})->began_ns = simt::clock_ns(); }
 
-// errno.
+// The rank's errno.
 [[nodiscard]] GPUHEAP_FN inline int& error_number() { return detail::mine().error_number; }
 
 // Ends this rank. As under mpirun, a code other than 0, and an end between MPI_Init and MPI_Finalize, end all ranks.
@@ -82,14 +82,14 @@ namespace detail {
 [[nodiscard]] GPUHEAP_FN inline simt::uint64_t now_ns() { return facts().started_at_ns + run_ns(); }
 }  // namespace detail
 
-// Seconds since 1970, also to `to` if that is not nullptr.
+// The seconds since 1970. They are also stored to `to` if that is not nullptr.
 GPUHEAP_FN inline time_t time(time_t* to) {
   auto const now = static_cast<time_t>(detail::now_ns() / 1000000000u);
   if (to != nullptr) *to = now;
   return now;
 }
 [[nodiscard]] GPUHEAP_FN inline double difftime(time_t later, time_t earlier) { return static_cast<double>(later - earlier); }
-// In units of CLOCKS_PER_SEC, since the rank began.
+// The time since the rank began, in units of CLOCKS_PER_SEC.
 [[nodiscard]] GPUHEAP_FN inline clock_t clock() {
   return static_cast<clock_t>(detail::run_ns() / (1000000000u / static_cast<unsigned>(CLOCKS_PER_SEC)));
 }
@@ -99,7 +99,7 @@ GPUHEAP_FN inline int gettimeofday(timeval* to, void*) {
   to->tv_usec = static_cast<suseconds_t>(now % 1000000000u / 1000);
   return 0;
 }
-// Every clock that counts on: the same one.
+// All monotonic clocks are the same one.
 GPUHEAP_FN inline int clock_gettime(clockid_t, timespec* to) {
   auto const now = detail::now_ns();
   to->tv_sec = static_cast<time_t>(now / 1000000000u);
@@ -116,7 +116,7 @@ GPUHEAP_FN inline void sleep_ns(simt::uint64_t ns) {
   while (simt::clock_ns() - begin < ns) pause.wait();
 }
 }  // namespace detail
-// Pass so much time; 0.
+// Waits so many seconds. Returns 0.
 GPUHEAP_COLD inline unsigned sleep(unsigned seconds) {
   detail::sleep_ns(seconds * simt::uint64_t{1000000000});
   return 0;

@@ -19,7 +19,7 @@ enum class standard : simt::uintptr_t { input = 1, output, error };
 [[nodiscard]] GPUHEAP_FN inline open_file& file_of(FILE* stream) {
   state& s = mine();
   if (stream != stream_of(standard::input)) return *reinterpret_cast<open_file*>(stream);
-  // The last one is standard input, from its first use on.
+  // The last file is standard input, once it is used.
   open_file& input = s.files[state::num_files - 1];
   if (!input.used) {
     bool const has_input = here().world()->rank == 0 && facts().num_files != 0;
@@ -167,7 +167,7 @@ GPUHEAP_FN inline void skip_blanks(open_file& f) {
   return found != others;
 }
 
-// How many values were read; EOF if the end came before the first.
+// Reads values by a format. Returns how many were read; EOF if the end came before the first.
 GPUHEAP_COLD inline int scan(open_file& f, char const* format, place const* places, int count) {
   int stored = 0, next = 0;
   simt::size_t const begin = f.at;
@@ -224,7 +224,7 @@ GPUHEAP_COLD inline int scan(open_file& f, char const* format, place const* plac
       if (length == 0) return failed();
       if (letters != nullptr && c.letter != 'c') letters[length] = '\0';
     } else {
-      // A number is read from a copy, which has an end.
+      // A number is read from a copy, which ends in a zero byte.
       constexpr simt::size_t longest = 80;
       char word[longest];
       simt::size_t length = 0;

@@ -1,4 +1,4 @@
-// Texts and letters: what <string.h> and <ctype.h> do, with the C library's meanings. Device code.
+// Texts and letters: functions of <string.h> and <ctype.h>, with the C library's meanings. Device code.
 #pragma once
 
 #include <gpuheap/mpi/c/process.hpp>
@@ -25,7 +25,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 
 // ---- lengths and orders
 
-// Letters before the end of `text`.
+// The number of letters before the end of `text`.
 [[nodiscard]] GPUHEAP_FN inline simt::size_t strlen(char const* text) {
   simt::size_t length = 0;
   // Ends: at the end of the text.
@@ -72,11 +72,11 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 
 // ---- copies
 
-// Copies `bytes` bytes, which may overlap; `to`.
+// Copies `bytes` bytes. The two ranges may overlap. Returns `to`.
 GPUHEAP_FN inline void* memmove(void* to, void const* from, simt::size_t bytes) {
   auto* const there = static_cast<unsigned char*>(to);
   auto const* const here = static_cast<unsigned char const*>(from);
-  // In the order in which no byte is overwritten before it is read.
+  // Copies in the direction in which no byte is overwritten before it is read.
   for (simt::size_t i = 0; i < bytes; ++i) {
     simt::size_t const at = there <= here ? i : bytes - 1 - i;
     there[at] = here[at];
@@ -93,7 +93,7 @@ GPUHEAP_FN inline char* strcpy(char* to, char const* from) {
     if (from[i] == '\0') return to;
   }
 }
-// At most `most` letters; the rest of them is filled with zeros.
+// Copies at most `most` letters, and fills the rest of the `most` bytes with zeros.
 GPUHEAP_FN inline char* strncpy(char* to, char const* from, simt::size_t most) {
   bool ended = false;
   for (simt::size_t i = 0; i < most; ++i) {
@@ -132,7 +132,7 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
 [[nodiscard]] GPUHEAP_FN inline char* strchr(char const* text, int wanted) {
   return static_cast<char*>(memchr(text, wanted, strlen(text) + 1));
 }
-// The last place.
+// The last place of a letter, or nullptr.
 [[nodiscard]] GPUHEAP_FN inline char* strrchr(char const* text, int wanted) {
   for (simt::size_t i = strlen(text) + 1; i > 0; --i) {
     if (text[i - 1] == static_cast<char>(wanted)) return const_cast<char*>(text + i - 1);
@@ -154,7 +154,7 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
   while (text[length] != '\0' && strchr(letters, text[length]) != nullptr) ++length;
   return length;
 }
-// How many are not.
+// How many of the first letters are not among `letters`.
 [[nodiscard]] GPUHEAP_FN inline simt::size_t strcspn(char const* text, char const* letters) {
   simt::size_t length = 0;
   // Ends: at the end of the text.
@@ -181,7 +181,7 @@ GPUHEAP_FN inline char* strtok_r(char* text, char const* letters, char** rest) {
 }
 GPUHEAP_FN inline char* strtok(char* text, char const* letters) { return strtok_r(text, letters, &detail::mine().token_rest); }
 
-// The text of an error number: the number.
+// The text of an error number.
 [[nodiscard]] GPUHEAP_FN inline char const* strerror(int number) {
   return number == 0 ? "Success" : number == ENOENT ? "No such file or directory" : number == ENOMEM ? "Cannot allocate memory" : "Error";
 }
