@@ -1,18 +1,19 @@
 """Translates the public C programs of MPI that tests/coalesce/public_programs.csv lists, from checkouts of their repositories, and compiles what comes out.
 
-    python scripts/public_mpi.py CHECKOUTS               each program is translated, or refused, as the list says
-    python scripts/public_mpi.py CHECKOUTS --nvcc        and nvcc makes PTX of each translated file; 2 to 10 seconds each
+    python scripts/public_mpi.py CHECKOUTS                     each program is translated, or refused, as the list says
+    python scripts/public_mpi.py CHECKOUTS --nvcc              and nvcc makes PTX of each translated file; 2 to 10 seconds each
     python scripts/public_mpi.py CHECKOUTS --nvcc --record     and the column `nvcc` of the list becomes what is found
-    python scripts/public_mpi.py CHECKOUTS --run               each runs under Open MPI and in the simulator, and prints the same; 10 to 60 seconds each
-    python scripts/public_mpi.py CHECKOUTS --keep FOLDER       the translated files of each program stay, in a folder of FOLDER for each, with compile.sh, to be
-                                                         compiled to objects on another machine: FOLDER/compile.sh GPUHEAP_INCLUDE JOBS > compiled.txt
+    python scripts/public_mpi.py CHECKOUTS --run               each prints in the simulator what it prints under Open MPI; 10 to 60 seconds each
+    python scripts/public_mpi.py CHECKOUTS --keep FOLDER       the translated files stay, in a folder of FOLDER for each program, to be compiled to objects
+                                                               on another machine: FOLDER/compile.sh GPUHEAP_INCLUDE JOBS > compiled.txt
     python scripts/public_mpi.py --compiled compiled.txt       and what that has found goes into the list
 
 CHECKOUTS/OWNER/NAME is a checkout of https://github.com/OWNER/NAME at the list's commit. A program is the file that is listed; if it needs functions of
-other files of its folder or of ../common, it is that file with those that define them and have no main. NPB's IS needs the header npbparams.h beside it, as `make is CLASS=S NPROCS=4` writes it
-with the suite's own template as config/make.def.
-The list says with how many ranks, arguments and input a program runs: 4 ranks, none and none where it says nothing. Outputs are compared without the order of lines, and numbers
-to three digits; not compared are the numbers of a kind of line that differ between two runs of Open MPI, and those of lines that speak of time.
+other files of its folder or of ../common, it is that file with those that define them and have no main. NPB's IS needs the header npbparams.h beside it, as
+`make is CLASS=S NPROCS=4` writes it with the suite's own template as config/make.def.
+The list says with how many ranks, arguments and input (`|` ends a line of it) a program runs: 4 ranks, none and none else. Outputs are compared
+without the order of lines, and numbers to three digits; not compared are the numbers of a kind of line that differ between two runs of Open MPI, and those of
+lines that speak of time.
 --table keeps what is found, and a program in it is not tried again.
 
 Exit codes: 0 as the list says, 1 not, 2 it cannot run, 130 interrupted."""
@@ -89,7 +90,8 @@ COMPILE = r"""#!/bin/sh
 INCLUDE=$(realpath "$1") && export INCLUDE && cd "$(dirname "$0")" || exit 2
 find . -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort | xargs -P "$2" -I{} sh -c '
   for file in $(find "$1" -name "*.cu"); do
-    nvcc -std=c++20 -arch=sm_90 -O1 -Xcicc -O1 -Xptxas -O1 -rdc=true -maxrregcount=64 -w -DGPUHEAP_BACKEND_CUDA -I"$INCLUDE" -I"$1" -c "$file" -o "$file.o" >>"$1.log" 2>&1 || { echo "$1 no"; exit 0; }
+    nvcc -std=c++20 -arch=sm_90 -O1 -Xcicc -O1 -Xptxas -O1 -rdc=true -maxrregcount=64 -w -DGPUHEAP_BACKEND_CUDA \
+      -I"$INCLUDE" -I"$1" -c "$file" -o "$file.o" >>"$1.log" 2>&1 || { echo "$1 no"; exit 0; }
   done
   echo "$1 object"' sh {}
 """
@@ -207,7 +209,8 @@ def run_both(row: dict[str, str], source: Path, sources: list[Path], files: list
             return 124, ""
         # What mpirun itself says of a program that ends with another code than 0 begins and ends with such a line.
         errors = re.sub(r"(?s)^-{60,}$.*", "", ran.stderr, flags=re.MULTILINE)
-        return ran.returncode, ran.stdout + "".join(line for line in errors.splitlines(keepends=True) if not line.startswith("gpuheap: "))
+        said = ran.stdout + "".join(line for line in errors.splitlines(keepends=True) if not line.startswith("gpuheap: "))
+        return ran.returncode, said.replace(command[-1 - len(arguments)], "program")
 
     mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", "-n", ranks, str(folder / "processes"), *arguments]
     theirs = [output(mpirun), output(mpirun)]
@@ -275,7 +278,8 @@ def main() -> int:
             found = known.get(key)
             wanted = [field for field, is_asked in (("nvcc", asked.nvcc), ("prints", asked.run)) if is_asked]
             if found is None or asked.keep is not None or (found["translates"] == "yes" and any(not found[field] for field in wanted)):
-                found = known[key] = try_program(row, asked.checkouts / row["repository"] / row["path"], asked.tool, nvcc, asked.keep, runs=asked.run, shows=asked.show)
+                source = asked.checkouts / row["repository"] / row["path"]
+                found = known[key] = try_program(row, source, asked.tool, nvcc, asked.keep, runs=asked.run, shows=asked.show)
                 with asked.table.open("w", newline="") as table:
                     writer = csv.DictWriter(table, FIELDS, lineterminator="\n")
                     writer.writeheader()

@@ -42,7 +42,14 @@ def test_what_does_not_parse(folder: Path, text: str, words: str) -> None:
     assert words in said and "nothing is written" in said and "come after --" in said
 
 
-@pytest.mark.parametrize(("text", "rule"), [("__global__ void broken( {}\n", "E1"), (GOOD, "E6"), ("#define CALL(a, b) a##b(8)\n__device__ void* f() { return CALL(mal, loc); }\n", "E5")])
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("__global__ void broken( {}\n", "E1"),
+        (GOOD, "E6"),
+        ("#define CALL(a, b) a##b(8)\n__device__ void* f() { return CALL(mal, loc); }\n", "E5"),
+    ],
+)
 def test_errors_as_json(folder: Path, text: str, rule: str) -> None:
     (folder / "bad.cu").write_text(text)
     ran = run("--no-toolkit", "--json", "good.cu", "bad.cu", cwd=folder)
