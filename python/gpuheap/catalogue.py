@@ -12,6 +12,7 @@ ALLOCATORS = (
 BASELINES = ("store_only", "bump_sharded", "scan_malloc", "scan_malloc_async")  # the cost of a case without an allocator
 # Where whole programs get their memory, in suites of programs, beside the allocators that serve it there.
 MODES = ("plain", "device", "zero_copy", "unified")
+KINDS = ("hardened", "checked")  # the default allocator in heaps of other kinds: what the suite `kinds` measures
 _VARIANT = "without_"  # the default allocator without one idea: what the suite `ablation` measures
 _PLACE = {name: place for place, name in enumerate([*ALLOCATORS, *MODES, *BASELINES])}
 
@@ -27,8 +28,8 @@ def is_known(name: str) -> bool:
 
 
 def is_rival(name: str) -> bool:
-    """Whether a program can choose it: no baseline, no mode of a suite of programs, and no variant of the suite `ablation`."""
-    return name not in BASELINES and name not in MODES and not name.startswith(_VARIANT)
+    """Whether a program can choose it: no baseline, no mode of a suite of programs, no other kind of heap, and no variant of the suite `ablation`."""
+    return name not in (*BASELINES, *MODES, *KINDS) and not name.startswith(_VARIANT)
 
 
 def ordered(names: Iterable[str]) -> list[str]:

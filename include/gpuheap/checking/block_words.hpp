@@ -98,9 +98,14 @@ struct header_words {
   }
 };
 
+// Makes each byte one of 0x80..0xbf: a write of text, of zeros, of 0xff or of a small number always changes it.
+[[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t unlikely_bytes(simt::uint64_t x) {
+  return (x & 0x3f3f3f3f3f3f3f3full) | 0x8080808080808080ull;
+}
+
 // The guard, behind a block that is live or in quarantine; bytes of the pad are bytes of it, by their address modulo 8.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t guard_of(simt::uint64_t address, simt::uint64_t secret) {
-  return mixed(address ^ secret) | 0x0100000000000001ull;
+  return unlikely_bytes(mixed(address ^ secret));
 }
 
 // Who freed a block in quarantine. Beside its place there; of a block with another address the word is not valid.
@@ -127,7 +132,7 @@ struct freed_by {
 
 // What the words of a block in quarantine hold, and what the words of a new block hold where whole blocks are filled.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t freed_fill(simt::uint64_t address, simt::uint64_t secret) {
-  return (address ^ secret) * 0x9e3779b97f4a7c15ull | 0x00dd00dd00dd00ddull;
+  return unlikely_bytes((address ^ secret) * 0x9e3779b97f4a7c15ull);
 }
 inline constexpr simt::uint64_t new_fill = 0xcdcdcdcdcdcdcdcdull;
 
