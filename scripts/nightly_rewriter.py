@@ -58,19 +58,30 @@ class Outcome:
         return ""
 
 
+def kind_of(token: str) -> str:
+    if token in ("<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "!"):
+        return "operator"
+    return "number" if token.isdigit() else "word" if token.isidentifier() else token
+
+
 def mutated(seed: int) -> tuple[str, str]:
-    """The name of a case, and its text with one to five mistakes."""
+    """The name of a case, and its text with one to five mistakes, of which most leave a program that can be read."""
     chance = random.Random(seed)
     case = chance.choice(CASES)
     text = case.read_text()
-    for _ in range(chance.randint(1, 5)):
+    for _ in range(chance.choice((1, 1, 1, 2, 3, 5))):
         tokens = TOKEN.findall(text)
         solid = [place for place, token in enumerate(tokens) if not token.isspace() and not token.startswith("//")]
         if len(solid) < 2:
             break
         place, other = chance.choice(solid), chance.choice(solid)
-        how = chance.randrange(8)
-        if how == 0:
+        how = chance.randrange(24)
+        if how >= 8:
+            # A word for a word, a number for a number, an operator for an operator, of the same file.
+            alike = [tokens[k] for k in solid if kind_of(tokens[k]) == kind_of(tokens[place])]
+            numbers = ("0", "1", "2", "31", "32", "33", "1024", "4294967296", "-1")
+            tokens[place] = chance.choice(numbers) if tokens[place].isdigit() else chance.choice(alike)
+        elif how == 0:
             tokens[place] = ""
         elif how == 1:
             tokens[place] = chance.choice(WORDS)

@@ -159,6 +159,21 @@ need_openmpi() {
   return 1
 }
 
+# has_fuzzer: whether a clang that scripts/nightly_fuzz.py takes links libFuzzer.
+has_fuzzer() { python3 -c 'import sys; sys.path.insert(0, "scripts"); import nightly_fuzz; nightly_fuzz.find_clang()' 2>/dev/null; }
+
+# need_fuzzer WHAT_IT_IS_FOR: likewise. As root only.
+need_fuzzer() {
+  has_fuzzer && return 0
+  if is_root && have apt-get; then
+    say "installing clang-19 and libclang-rt-19-dev"
+    logged apt-fuzzer apt_install clang-19 libclang-rt-19-dev || true
+    has_fuzzer && return 0
+  fi
+  skip "$1: needs clang with libFuzzer: sudo apt-get install clang-19 libclang-rt-19-dev"
+  return 1
+}
+
 # has_clang_tooling: whether Clang's libraries of version 19.1 are in the system.
 has_clang_tooling() {
   local llvm=/usr/lib/llvm-19

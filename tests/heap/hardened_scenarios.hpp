@@ -18,7 +18,7 @@ using gpuheap::free_status;
 using gpuheap::checking::begin_bits;
 
 template <class Bits>
-using heap_with = gpuheap::heap<gpuheap::hardened<gpuheap::sharded_runs, Bits>>;
+using heap_with = gpuheap::heap<gpuheap::hardened<gpuheap::sharded_spans, Bits>>;
 
 // Whether the heap is sound, and what it can still hand out lies apart from itself and from `held`.
 template <class Heap>

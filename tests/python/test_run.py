@@ -374,7 +374,7 @@ def test_the_heap_is_watched_while_the_program_runs(bench: Bench, compiled: Comp
     series = [json.loads(line) for line in (bench.folder / "series.jsonl").read_text().splitlines()]
     assert len(series) > 3
     assert [each["live_blocks"] for each in series] == list(range(11, 11 + len(series)))
-    assert all(later["seconds"] > earlier["seconds"] for earlier, later in itertools.pairwise(series))
+    assert all(later["seconds"] >= earlier["seconds"] for earlier, later in itertools.pairwise(series))
     assert all(each["gpuheap"] == "sample" and "metadata_bytes" not in each for each in series)
     assert (ran.returncode, ran.stdout) == (0, "done\n")
 

@@ -72,6 +72,14 @@ TEST(Explore, AFailingSeedFailsAgainByItselfOrByItsSettings) {
   EXPECT_EQ(again.num_runs, 1u);
 }
 
+TEST(Explore, BeginsWithTheSeedOfTheEnvironment) {
+  setenv("GPUHEAP_SIMULATOR_FIRST_SEED", "1000", 1);
+  std::vector<std::uint64_t> seeds;
+  EXPECT_TRUE(simulator::explore(3, [&] { seeds.push_back(simulator::current_settings().seed); }));
+  unsetenv("GPUHEAP_SIMULATOR_FIRST_SEED");
+  EXPECT_EQ(seeds, (std::vector<std::uint64_t>{1000, 1001, 1002}));
+}
+
 TEST(Explore, RefusesASeedThatIsNone) {
   setenv("GPUHEAP_SIMULATOR_REPLAY", "last", 1);
   EXPECT_THROW((void)simulator::explore(1, [] {}), std::invalid_argument);
