@@ -329,9 +329,9 @@ class basic_sharded_spans {
         full = map.count_words(at.slot / (slot_map::slots_per_word * slot_map::words_per_group), 1) + 1;
     }
     // Near the first unclaimed slot there is more to ask: is this slot claimed, and is this free the span's last?
-    bool const had = (before & (mine.mask | slot_map::unlisted)) != 0, crossed = full == slot_map::words_per_group,
+    bool const found_bits = (before & (mine.mask | slot_map::unlisted)) != 0, crossed = full == slot_map::words_per_group,
                near_end = claimed.may_be_near_next(at.page, at.slot, Tuning.resets ? sharded::resets::near_end(full != 0) : 0);
-    bool const special = !at.exact() || had || crossed || near_end;
+    bool const special = !at.exact() || found_bits || crossed || near_end;
     if (several ? !simt::any_of(here, special) : !special) return false;
     sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, mine.lanes == 0 ? simt::lane_id() : simt::lowest_bit(mine.lanes),
                                           at.exact(), p == nullptr, crossed, (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);

@@ -116,14 +116,14 @@ struct control : large_allocations<Tuning> {
         being_replaced |= four.being_replaced;
       }
       if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
-      bool const listed = partial_classes().has(c);
+      bool const has_partial = partial_classes().has(c);
       if (tried == search::untried) {
         // A claim at an idle shard refills it.
-        if (listed || (c == c0 && this->maybe_any_memory())) return search::of(seen, c, k, search::active, search::claim).bits;
+        if (has_partial || (c == c0 && this->maybe_any_memory())) return search::of(seen, c, k, search::active, search::claim).bits;
         tried = search::active;
       }
       if (tried == search::active) {
-        if (listed) return search::of(seen, c, k, search::active, search::scan).bits;
+        if (has_partial) return search::of(seen, c, k, search::active, search::scan).bits;
         tried = search::scanned;
       }
       if (tried == search::scanned && c == c0) return search::of(seen, c, k, search::reclaimed, search::reclaim).bits;

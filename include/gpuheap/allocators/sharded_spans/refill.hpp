@@ -83,7 +83,7 @@ struct refills : partial_choice<Tuning> {
         uint64_t const mask = simt::low_bits(row.length) << row.first, got = whole.take_leaf_only(leaf, mask, emptied);
         if (got == mask) {
           slow_refill f{d, old, 0, refill_result::of(0, true), {leaf * 64 + row.first, row.length, true, emptied}};
-          f.got = refill_result::of(prepare_claimed(f).bits, true);
+          f.got = refill_result::of(prepare(f).bits, true);
           return publish(f);
         }
         segments().put_back(leaf, got, emptied);
@@ -132,7 +132,7 @@ struct refills : partial_choice<Tuning> {
     if (f.got.span().bits == 0) f.got = claim_pages(f.d, f.pages, ~0u, f.got.is_open());
     if (f.got.span().bits == 0) return;
     f.claimed = unpack(f.got.bits);
-    f.got = refill_result::of(prepare_claimed(f).bits, f.got.is_open());
+    f.got = refill_result::of(prepare(f).bits, f.got.is_open());
   }
   static constexpr unsigned few_segments = 3;
   // Each claims about so many pages, and returns {first page : 22, length : 7, of segments : 1, stale : 1} from bit 2 on, or 0. One thread.
@@ -174,16 +174,15 @@ struct refills : partial_choice<Tuning> {
   // ---- from claimed memory to a shard's span
 
   // Makes a span of the claimed memory, which publish() publishes. One thread, during a relocation.
-  GPUHEAP_COLD shard_word prepare_claimed(slow_refill& f) {
-    return prepare(f.d, f.claimed.of_segments ? f.claimed.first << at.lg_pages : f.claimed.first, f.claimed.length, f.claimed.of_segments);
-  }
-  GPUHEAP_FN shard_word prepare(demand d, unsigned page, unsigned length, bool of_segments) {
-    unsigned const c = d.size_class(), num_slots = at.span_slots(c, length, of_segments);
-    if (!of_segments) length = at.units_for(c, num_slots, false);
+  GPUHEAP_COLD shard_word prepare(slow_refill& f) {
+    bool const of_segments = f.claimed.of_segments;
+    unsigned const c = f.d.size_class(), page = of_segments ? f.claimed.first << at.lg_pages : f.claimed.first;
+    unsigned const num_slots = at.span_slots(c, f.claimed.length, of_segments);
+    unsigned const length = of_segments ? f.claimed.length : at.units_for(c, num_slots, false);
     // relaxed, all: published by the exchange of the shard word.
     at.header(page).fetch_add(span_header::to_new_span(c, length, of_segments), simt::relaxed);
     at.slots_of(page).prepare(num_slots);
-    this->write_tags(page, of_segments, span_tag::of_slots(c, length, d.shard(), true), length);
+    this->write_tags(page, of_segments, span_tag::of_slots(c, length, f.d.shard(), true), length);
     return shard_word::of_span(page, num_slots);
   }
   // Puts what was got into the shard, and does what can wait until then. Returns the span as if nothing of it were claimed; 0 for none.
