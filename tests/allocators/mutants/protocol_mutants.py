@@ -63,6 +63,7 @@ MUTANTS = [
         SPANS,
         "span_header const h{at.header(page).fetch_add(span_header::full_one, simt::relay) + span_header::full_one};",
         "span_header const h{at.header(page).fetch_add(span_header::full_one, simt::relaxed) + span_header::full_one};",
+        seeds=400,
     ),
     Mutant(
         "a span is published without order",
