@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-/// What a function answers.
+/// The result of a function.
 typedef int32_t gpuheap_status;
 enum {
   GPUHEAP_SUCCESS = 0,
@@ -78,8 +78,8 @@ typedef struct {
   uint64_t first_failed_bytes;  ///< what the first of them asked for
   uint64_t double_frees;        ///< refused: the block was free
   uint64_t foreign_frees;       ///< refused: no block of this heap
-  uint64_t first_double_free;   ///< the pointer of the first of them
-  uint64_t first_foreign_free;  ///< likewise
+  uint64_t first_double_free;   ///< the pointer of the first double free
+  uint64_t first_foreign_free;  ///< the pointer of the first foreign free
   uint32_t counts_allocations;  ///< 1: live_allocations is known; else it is 0
   uint32_t counts_bytes;        ///< 1: live_bytes and peak_live_bytes are known; else they are 0
 } gpuheap_stats;
@@ -114,11 +114,11 @@ gpuheap_status gpuheap_v1_get_stats(gpuheap_heap const* heap, gpuheap_stats* sta
 gpuheap_status gpuheap_v1_grow(gpuheap_heap* heap, uint64_t bytes, void* stream);
 /// Frees `count` blocks of the heap, whose addresses lie in host memory; NULLs are skipped. Waits for the stream.
 gpuheap_status gpuheap_v1_free_blocks(gpuheap_heap* heap, void* const* pointers, uint64_t count, void* stream);
-/// Likewise, with the addresses in device memory, and in stream order: the array stays as it is until then.
+/// Frees `count` blocks whose addresses lie in device memory, in stream order: the array must not change until then. NULLs are skipped.
 gpuheap_status gpuheap_v1_free_blocks_on_device(gpuheap_heap* heap, void* const* pointers, uint64_t count, void* stream);
 /// Copies `bytes` from the heap to host memory. Waits for the stream. GPUHEAP_INVALID_ARGUMENT if they do not lie in the heap.
 gpuheap_status gpuheap_v1_copy_to_host(gpuheap_heap const* heap, void* to, void const* from, uint64_t bytes, void* stream);
-/// Copies `bytes` from host memory into the heap; likewise.
+/// Copies `bytes` from host memory into the heap. Waits for the stream. GPUHEAP_INVALID_ARGUMENT if they do not lie in the heap.
 gpuheap_status gpuheap_v1_copy_from_host(gpuheap_heap* heap, void* to, void const* from, uint64_t bytes, void* stream);
 
 #ifdef __cplusplus

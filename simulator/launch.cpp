@@ -1,4 +1,4 @@
-// A launch: checks it, gives it a seed, runs it on one machine or on several OS threads, and words its failure.
+// A launch: checks it, gives it a seed, runs it on one machine or on several OS threads, and composes the text of its failure.
 #include <gpuheap_simulator/launch.hpp>
 
 #include <algorithm>

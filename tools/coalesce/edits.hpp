@@ -26,7 +26,7 @@ class edits {
   [[nodiscard]] std::string apply(std::string const& file, std::string const& text) const;
   // The offset in the old text of `file` that corresponds to `offset` in the new one; for inserted text, the place of the insertion.
   [[nodiscard]] unsigned origin(std::string const& file, unsigned offset) const;
-  // Like diff -u, with three lines of context, under `name`.
+  // The changes in the form of diff -u, with three lines of context, under `name`.
   [[nodiscard]] std::string diff(std::string const& file, std::string const& text, std::string const& name) const;
 
  private:

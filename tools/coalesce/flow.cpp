@@ -43,7 +43,7 @@ bool flow::is_opaque(Stmt const* s, bool in_switch) const {
     if (assembly->isAsmGoto() || text.contains("exit") || text.contains("bra") || text.contains("ret")) return true;
   }
   for (auto const* child : s->children()) {
-    // A case label deeper in the body of its switch is a jump into that.
+    // A case label that is nested deeper in the body of its switch is a jump into the nested statement.
     bool const in_place = isa<SwitchCase>(s) || in_switch;
     if (isa_and_nonnull<SwitchCase>(child) && !in_place) return true;
     if (is_opaque(child, isa<SwitchStmt>(s) && child == cast<SwitchStmt>(s)->getBody())) return true;
@@ -178,7 +178,7 @@ void flow::walk(Stmt const* s) {
     for (unsigned i = 0; i < assembly->getNumInputs(); ++i) (void)eval(assembly->getInputExpr(i));
     now_.shared_unknown = facts_.writes_memory = true;
   } else {
-    // Attributes, labels, and statements without a meaning of their own.
+    // Attributes, labels, and other statements that only contain statements.
     for (auto const* child : s->children()) walk(child);
   }
 }
@@ -325,7 +325,7 @@ void flow::walk_switch(SwitchStmt const* s) {
     for (auto const* child : body->body()) {
       if (auto const* label = dyn_cast<SwitchCase>(child)) {
         join_into(now_, before);
-        // Labels that follow one another.
+        // Follows consecutive case labels.
         for (auto const* l = label; l != nullptr; l = dyn_cast<SwitchCase>(l->getSubStmt()))
           has_default = has_default || isa<DefaultStmt>(l);
       }

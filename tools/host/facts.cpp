@@ -32,7 +32,7 @@ void record() {
   append_fact("events", configured().events ? "1" : "0");
   if (is_child.load(std::memory_order_relaxed)) {
     append_fact("forked", "1");
-    // The child has a trace file of its own, as it should. It cannot use the parent's device memory; W02 tells the reader so.
+    // The child has its own trace file. W02 reports that it cannot use the parent's device memory.
     say("W02", "a child process made by fork uses the driver: it has a trace of its own, and nothing of its parent's memory");
   }
 }

@@ -33,14 +33,14 @@ struct period {
   std::uint64_t bytes;
   std::uint64_t host_site;
   std::uint64_t device_site;
-  std::uint64_t hash;  // of both then
+  std::uint64_t hash;  // the hash of both buffers at its begin
 };
 
 struct service {
   std::shared_mutex order;  // shared: by calls that may let device memory change; exclusive: by a thread that merges or begins a period
-  std::atomic<std::uint64_t> work{0};       // such calls that have returned
+  std::atomic<std::uint64_t> work{0};       // the number of such calls that have returned
   std::atomic<bool> elsewhere{false};       // written under `order`, shared or not
-  std::atomic<CUcontext> context{nullptr};  // the first that worked
+  std::atomic<CUcontext> context{nullptr};  // the first context in which the program worked
   std::mutex lock;                          // guards all below
   std::vector<proven_pair> pairs;           // elide: those of the plan that were not refuted since
   std::set<std::uint64_t> host_sites;       // elide: of all pairs of the plan
@@ -63,7 +63,7 @@ host_blocks& blocks() {
 bool eliding() { return configured().merge == merge_use::elide; }
 bool rehearsing() { return configured().merge == merge_use::rehearse; }
 
-// The plan's pairs; under s.lock. A damaged plan has none, and pool_service.cpp says why.
+// Reads the plan's pairs, under s.lock. A damaged plan has none, and pool_service.cpp reports it.
 void load_pairs(service& s) {
   if (s.planned) return;
   s.planned = true;
@@ -147,7 +147,7 @@ void separate(service& s) {
   }
 }
 
-// The reason for which the download of `bytes` from `device` to `host` is no whole one of a pair; empty if it is one.
+// The reason why a download of `bytes` from `device` to `host` does not cover a pair's whole buffers; empty if it does.
 std::string mismatch(host_blocks::block const& host, shared_block const& device, std::uint64_t from, std::uint64_t bytes) {
   if (from != device.address || bytes != device.bytes) return "it is of a part of the device buffer";
   if (host.bytes == 0) return "its other side does not begin a block of the heap";
@@ -213,7 +213,7 @@ bool download_merged(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) 
   std::unique_lock const alone{s.order};
   if (s.elsewhere.load()) return kept_apart("the process works in several streams, contexts or graphs");
   if (s.work.load() != before || pool_shared_block(from).address != device.address) {
-    count(counter::not_elided);  // another thread came between: an accident of this run, and no one's fault
+    count(counter::not_elided);  // another thread's call came between, which is chance and speaks against no pair
     return false;
   }
   if (!blocks().merge(at(to), device.file, device.offset, at(from), device.site)) return kept_apart("its pages cannot be mapped");
@@ -317,7 +317,7 @@ void host_fix(void const* address, std::size_t bytes) {
   if (!configured().on || !merging_on() || !blocks().any()) return;
   service& s = all();
   if (s.any_open.load()) {
-    // From now on a rehearsal may not be able to read it.
+    // From now on a rehearsal may be unable to read the host buffer.
     auto const first = reinterpret_cast<std::uint64_t>(address);
     auto const meets = [&](period const& each) { return each.host < first + bytes && first < each.host + each.bytes; };
     std::lock_guard const held{s.lock};

@@ -10,9 +10,8 @@
 //
 //   push:    lanes that come together ask as one. The page must be there first: a thread that misses it takes one from the heap, under a
 //            lock. Then the tail is raised by a compare-exchange; then each lane fills its cell.
-//   pop:     the head is raised by a compare-exchange, up to the tail; each lane waits for its cell to be full. The pops that make `taken`
-//   the whole
-//            page give it back, and set the frame's turn to the page num_frames later.
+//   pop:     the head is raised by a compare-exchange, up to the tail; each lane waits for its cell to be full. The pops that
+//            make `taken` the whole page give it back, and set the frame's turn to the page num_frames later.
 //
 // A page is used for one turn only, so its cells are filled and emptied once. No thread looks into a page without a ticket in it, and it is
 // given back when all its tickets are done: so no thread looks into one that is gone. A page that was put in late, for a turn that is over,
@@ -64,7 +63,8 @@ class paged_queue {
   paged_queue() = default;
   GPUHEAP_HD paged_queue(Ref heap, state* s) : heap_{heap}, state_{s} {}
 
-  // Makes it empty: for every i < NumFrames once, by any threads, before the kernels that use it. Its memory may hold anything.
+  // Makes the queue empty: called for every i < NumFrames once, by any threads, before the kernels that use it. Its memory may hold
+  // anything.
   GPUHEAP_FN void init(unsigned i) const {
     simt::plain_write(state_->frames[i].turn, simt::uint64_t{i});
     simt::plain_write(state_->frames[i].page, static_cast<void*>(nullptr));
@@ -73,7 +73,7 @@ class paged_queue {
     simt::plain_write(state_->head, simt::uint64_t{0});
     simt::plain_write(state_->lock, simt::uint32_t{0});
   }
-  // The same for one that has been in use: its pages go back to the heap.
+  // Makes a queue that has been in use empty: its pages go back to the heap. Called like init().
   GPUHEAP_FN void clear(unsigned i) const {
     heap_.free(simt::plain_read(state_->frames[i].page));
     init(i);
@@ -217,7 +217,7 @@ class paged_queue {
       simt::uint64_t const tail = word{state_->tail}.load(simt::acquire);
       simt::uint64_t const end = (seen / page_entries + 1) * page_entries, behind = tail < end ? tail : end;
       if (behind <= seen) {
-        // The head may have been old.
+        // `seen` may be an old head. Only a head that has not changed means that the queue is empty.
         simt::uint64_t const now = head.load(simt::relaxed);
         if (now == seen) return 0;
         seen = now;
@@ -239,8 +239,8 @@ class paged_queue {
     simt::atomic_ref<void*> const page{f.page};
     if (page.load(simt::relaxed) != nullptr) return true;  // relaxed: page_of() acquires
     bool there = false;
-    // One at a time, as many pages as threads might be more than the heap has. A thread that holds the lock waits for the heap at most, and
-    // that not for lanes that wait here.
+    // One thread at a time fetches a page: a page for each thread might be more than the heap has. The thread that holds the lock waits for
+    // the heap at most, never for lanes that wait here.
     structures::spin_lock{&state_->lock}.run([&] { there = page.load(simt::relaxed) != nullptr || fetch_page(page); });
     return there;
   }
@@ -256,7 +256,7 @@ class paged_queue {
     page.store(mine, simt::release);
     return true;
   }
-  // An entry of page q has been taken out of it.
+  // Counts an entry of page q as taken out. The last one gives the page back.
   GPUHEAP_FN void deallocate(simt::uint64_t q) const {
     char* const page = page_of(q);
     // acq_rel: a thread that takes the last one frees the page after all others are done with it.

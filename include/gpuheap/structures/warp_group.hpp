@@ -29,7 +29,7 @@ struct warp_group {
   // The sum of the `value` of lower ranks; `total`: of all.
   template <class T>
   [[nodiscard]] GPUHEAP_FN T sum_before(T value, T& total) const {
-    // Each lane knows the sum over some ranks up to its own, and the lane before these; a pass doubles their number.
+    // Each lane knows the sum over some ranks up to its own, and the lane before these ranks. Each pass doubles the number of ranks.
     T sum = value;
     simt::lane_mask const below = lanes_below();
     unsigned const self = simt::lane_id();

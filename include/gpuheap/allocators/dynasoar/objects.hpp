@@ -8,7 +8,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// The fields of a class, all of them, which whole objects are made and copied by:
+// Lists all fields of a class, so that whole objects can be made and copied:
 //   struct body {
 //     float x, y, mass;
 //     using fields = gpuheap::fields<&body::x, &body::y, &body::mass>;
@@ -25,7 +25,7 @@ inline constexpr bool is_field_list<fields<Members...>> = true;
 
 }  // namespace soa
 
-// A class that says what its fields are.
+// Whether a class lists its fields.
 template <class T>
 concept lists_fields = soa::is_field_list<typename T::fields>;
 
@@ -58,12 +58,12 @@ class object_ptr {
   template <class Field, class Class>
   requires simt::is_base_of_v<Class, T>
   [[nodiscard]] GPUHEAP_FN Field& operator[](Field Class::*field) const {
-    // A pointer to a data member is its offset, and a constant where it is known.
+    // A pointer to a data member is its offset. It is a constant if the member is known at compile time.
     auto const offset = static_cast<simt::size_t>(simt::bit_cast<simt::ptrdiff_t>(static_cast<Field T::*>(field)));
     return *reinterpret_cast<Field*>(data() + capacity() * offset + slot() * sizeof(Field));
   }
 
-  // All fields, to and from an object of the ordinary kind.
+  // Copies all fields to or from a plain object of the class.
   [[nodiscard]] GPUHEAP_FN T load() const requires lists_fields<T> { return load_all(typename T::fields{}); }
   GPUHEAP_FN void store(T const& value) const requires lists_fields<T> { store_all(value, typename T::fields{}); }
 
@@ -114,7 +114,7 @@ struct class_list {
     static_assert(alignof(T) <= 64, "gpuheap: fields of an object_heap's objects are aligned to 64 bytes at most");
     constexpr bool is_it[] = {simt::is_same_v<T, Classes>...};
     unsigned index = 0;
-    // Ends: one of them is.
+    // Ends: one element is true, since the class is in the list.
     while (!is_it[index]) ++index;
     return index;
   }

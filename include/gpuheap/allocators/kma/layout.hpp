@@ -11,7 +11,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// Sizes, with the paper's values where it has such.
+// Sizes. The defaults are the paper's where it gives values.
 struct kma_config {
   unsigned superblock_bytes = 4096;  // a power of two
   unsigned smallest_bytes = 16;      // a power of two from 16 on; each class is twice as large as the one before
@@ -92,7 +92,7 @@ struct layout {
                 class_for(superblock_bytes) == num_classes - 1 && class_bytes(num_classes - 1) == superblock_bytes);
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned capacity(unsigned c) { return most_blocks >> c; }
   [[nodiscard]] GPUHEAP_HD static constexpr bool is_of_class(slab_word word, unsigned c) { return word.kind() == c + 1; }
-  // In use for the class, and with a block left.
+  // Whether a superblock is in use for the class and has a free block.
   [[nodiscard]] GPUHEAP_HD static constexpr bool has_room(slab_word word, unsigned c) {
     return is_of_class(word, c) && word.fill() < capacity(c) && !word.is_free();
   }
@@ -145,10 +145,10 @@ struct layout {
     constexpr unsigned most = structures::free_bits::most;
     unsigned const c = at.seen.kind() - 1;
     auto const bits = capacity(c) > most ? many_blocks(at.superblock, c).segment(at.block / most) : few_blocks(at.superblock, c);
-    // relaxed: the owner of a live block asks, or gets a guess.
+    // relaxed: no other thread changes the bit of a block that the caller owns; for any other block the answer is a guess.
     return (bits.ref().load(simt::relaxed) >> at.block % most & 1) != 0;
   }
-  // False: no thread had the block.
+  // Clears the bit of a block. False: it was clear, so no thread owned the block.
   [[nodiscard]] GPUHEAP_FN bool release_block(place at) const {
     unsigned const c = at.seen.kind() - 1;
     if (capacity(c) > structures::free_bits::most) return many_blocks(at.superblock, c).release(at.block);
@@ -196,7 +196,7 @@ struct layout {
     (void)over(part_alignment, state_bytes, superblocks, behind);
     return behind;
   }
-  // And how many superblocks fit into `bytes`.
+  // The number of superblocks that fit into `bytes`.
   [[nodiscard]] static size_t superblocks_within(size_t bytes, size_t state_bytes) {
     size_t fits = 0, too_many = bytes / superblock_bytes + 1;
     if (too_many > most_superblocks) too_many = most_superblocks + 1;

@@ -85,7 +85,7 @@ void launch(unsigned num_threads, Functor f, launch_config config) {
     shape.attrs = &cooperative;
     shape.numAttrs = 1;
   }
-  // Answers for this launch alone, where <<<>>> leaves its error among those of earlier calls.
+  // Returns the error of this launch alone, whereas after <<<>>> an error may be that of an earlier call.
   detail::check(cudaLaunchKernelEx(&shape, detail::kernel_of<Functor>(), num_threads, f), "launching a kernel");
 }
 
