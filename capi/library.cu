@@ -150,6 +150,13 @@ struct gpuheap_heap {
   view_bytes written{};              // what is in it, if `is_written`
   bool is_written = false;
 
+  // Calls `call` with the heap, whichever it is.
+  template <class Call>
+  static auto with(auto& any, Call call) {
+    if (auto* const checked = std::get_if<checked_heap>(&any)) return call(*checked);
+    return call(std::get<plain_heap>(any));
+  }
+
   gpuheap_heap(int on, gpuheap_options const& options) : device{on} {
     if (options.allocator == GPUHEAP_CHECKED_ALLOCATOR) {
       make<checked_heap>(options);
@@ -165,13 +172,6 @@ struct gpuheap_heap {
   [[nodiscard]] gpuheap_handle handle() const {
     gpuheap::c_interface::word const bit = std::holds_alternative<checked_heap>(heap) ? gpuheap::c_interface::checked_bit : 0;
     return static_cast<char const*>(view.base()) + bit;
-  }
-
-  // Calls `call` with the heap, whichever it is.
-  template <class Call>
-  static auto with(auto& any, Call call) {
-    if (auto* const checked = std::get_if<checked_heap>(&any)) return call(*checked);
-    return call(std::get<plain_heap>(any));
   }
 
   // In stream order, before the kernels that are launched next.

@@ -27,7 +27,7 @@ inline constexpr word checked_bit = 1;
 __device__ __forceinline__ word word_of(void const* p) { return reinterpret_cast<word>(p); }
 
 template <class Call>
-__device__ __noinline__ auto call_checked(gpuheap_handle heap, Call call) {
+GPUHEAP_COLD auto call_checked(gpuheap_handle heap, Call call) {
   return call(*reinterpret_cast<checked_ref const*>(word_of(heap) - checked_bit));
 }
 // Calls `call` with the heap behind a handle. Kernels of heaps that are not checked need no register more for those that are.

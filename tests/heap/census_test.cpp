@@ -234,7 +234,7 @@ struct census_beside {
     if (i < users) {
       for (unsigned round = 0; round < rounds; ++round) heap.free(heap.malloc(16u << (i + round) % 12));
     } else {
-      count_live<runs, total_tally> const census{heap.allocator().control_block(), {into}, simt::warp_lanes};
+      count_live<spans, total_tally> const census{heap.allocator().control_block(), {into}, simt::warp_lanes};
       for (unsigned round = 0; round < rounds; ++round) census(i - users);
     }
   }
