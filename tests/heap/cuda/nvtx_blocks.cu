@@ -4,6 +4,7 @@
 //   compute-sanitizer nvtx_blocks outside     one thread writes behind the last block: an error, which without NVTX is none
 //   compute-sanitizer nvtx_blocks asking      a kernel that asks for blocks: errors, though it does nothing wrong
 #include <gpuheap/heap.hpp>
+#include <gpuheap/leaks.hpp>
 
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtMem.h>

@@ -8,7 +8,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 struct word_pair {
   uint64_t first = 0, second = 0;
 };
-GPUHEAP_FN [[nodiscard]] inline word_pair load_pair(uint64_t* at) {
+[[nodiscard]] GPUHEAP_FN inline word_pair load_pair(uint64_t* at) {
 #if defined(__CUDA_ARCH__)
   unsigned long long a, b;
   asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(a), "=l"(b) : "l"(__cvta_generic_to_global(at)) : "memory");
