@@ -1,41 +1,18 @@
 // Misuse that stops a kernel. A program of its own: on a GPU nothing runs after a trap.
-#include "fixtures.hpp"
-
 #include <gpuheap/checked.hpp>
+
+#include "misuse_trap.hpp"
 
 namespace {
 
 using namespace test;
 
-template <class Ref>
-struct free_twice {
-  Ref heap;
-  GPUHEAP_FN void operator()(unsigned i) const {
-    void* const p = heap.malloc(24, gpuheap::here());
-    heap.free(p);
-    if (i == 5) heap.free(p);
-  }
-};
-
 TEST(CheckedTrap, StopsTheKernelAndSaysWhatWasMisused) {
-  using heap_t = gpuheap::heap<gpuheap::checked<>>;
-  heap_t heap{4_MiB};
-  heap.set_misuse_policy(gpuheap::when_misused::trap);
-  heap.reset();  // the policy stays
-  std::string text;
-  try {
-    gpuheap::launch(32, free_twice<heap_t::ref_type>{heap.ref()});
-    heap.check();
-  } catch (gpuheap::misuse_error const& e) {
-    text = e.what();  // the check waited for the kernel
-    EXPECT_EQ(e.first().what, gpuheap::misuse::double_free);
-  } catch (gpuheap::error const&) {
-    text = text_of_error([&] { heap.check(); });  // the launch did
-  }
+  std::string const text = text_of_the_stop<gpuheap::heap<gpuheap::checked<>>>();
   EXPECT_TRUE(
       says(text, "gpuheap: a kernel was stopped because a heap of 'checked gpuheap' was misused: double free: block 0, thread 5 freed"));
   EXPECT_TRUE(says(text, "asked for by block 0, thread 5 at "));
-  EXPECT_TRUE(says(text, "checked_trap_test.cpp:14)"));
+  EXPECT_TRUE(says(text, "misuse_trap.hpp:12)"));
 }
 
 }  // namespace
