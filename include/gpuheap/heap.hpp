@@ -589,10 +589,13 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
 // A CUDA program whose .cpp files use heap<Allocator> gets its kernels by linking gpuheap::kernels (the default allocator) or
 // gpuheap::kernels_<name of the allocator's header>. For an allocator that is not the library's own: one line, at global scope, in one
-// .cu file. Compiles the kernels that the heap's host functions launch.
-#define GPUHEAP_INSTANTIATE(...)                                                                            \
-  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>;                                          \
-  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::uncounted>;                                        \
-  template class ::gpuheap::heap_inspection<::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>, __VA_ARGS__>; \
-  template class ::gpuheap::heap_inspection<::gpuheap::heap<__VA_ARGS__, ::gpuheap::uncounted>, __VA_ARGS__>
+// .cu file. Compiles the kernels that the heap's host functions launch; those of blocks(), report_leaks() and write_dump() only if the file
+// includes leaks.hpp, which defines the macro inside.
+#if !defined(GPUHEAP_INSTANTIATE_INSPECTION)
+#define GPUHEAP_INSTANTIATE_INSPECTION(...)
+#endif
+#define GPUHEAP_INSTANTIATE(...)                                   \
+  GPUHEAP_INSTANTIATE_INSPECTION(__VA_ARGS__)                      \
+  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>; \
+  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::uncounted>
 #endif

@@ -180,4 +180,10 @@ inline void write_block_dump(std::string const& path, char const* allocator, mem
 }
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
+
+// A part of GPUHEAP_INSTANTIATE, in heap.hpp.
+#undef GPUHEAP_INSTANTIATE_INSPECTION
+#define GPUHEAP_INSTANTIATE_INSPECTION(...)                                                                 \
+  template class ::gpuheap::heap_inspection<::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>, __VA_ARGS__>; \
+  template class ::gpuheap::heap_inspection<::gpuheap::heap<__VA_ARGS__, ::gpuheap::uncounted>, __VA_ARGS__>;
 #endif

@@ -73,11 +73,22 @@ watch::~watch() {
   thread_.join();
 }
 
+namespace {
+
+// The moment after so long, of the wall clock: glibc waits for the steady one from 2.30 on, and the wheel promises older ones. If somebody
+// sets the clock meanwhile, one pause is longer or shorter.
+template <class Duration>
+std::chrono::system_clock::time_point after(Duration pause) {
+  return std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(pause);
+}
+
+}  // namespace
+
 bool watch::stop(std::chrono::milliseconds most) {
   std::unique_lock lock{mutex_};
   stopping_ = true;
   changed_.notify_all();
-  return changed_.wait_for(lock, most, [this] { return ended_; });
+  return changed_.wait_until(lock, after(most), [this] { return ended_; });
 }
 
 void watch::run(std::chrono::duration<double> pause) {
@@ -87,8 +98,9 @@ void watch::run(std::chrono::duration<double> pause) {
   // Ends: when stop() or the destructor says so.
   for (;;) {
     next += std::chrono::duration_cast<std::chrono::steady_clock::duration>(pause);
-    if (auto const now = std::chrono::steady_clock::now(); next < now) next = now;  // a look took longer
-    if (changed_.wait_until(lock, next, [this] { return stopping_; })) break;
+    auto const now = std::chrono::steady_clock::now();
+    if (next < now) next = now;  // a look took longer
+    if (changed_.wait_until(lock, after(next - now), [this] { return stopping_; })) break;
     lock.unlock();
     look_();
     lock.lock();
