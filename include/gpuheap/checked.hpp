@@ -308,7 +308,6 @@ class checked {
     if (base == nullptr) return nullptr;
     simt::uint64_t const address = reinterpret_cast<simt::uintptr_t>(base) + facts.offset();
     if constexpr (Options.fill) {
-      // Ends: one pass for each word of the block.
       for (simt::size_t at = 0; at < facts.padded_bytes(); at += 8) word_at(address + at).store(checking::new_fill, simt::relaxed);
     }
     write_guard(address, facts);
@@ -344,7 +343,6 @@ class checked {
   GPUHEAP_FN void stamp(simt::uint64_t address, checking::block_facts const& facts) const {
     simt::size_t const bytes = stamped_bytes(facts);
     simt::uint64_t const fill = checking::freed_fill(address, secret_);
-    // Ends: one pass for each two words that are stamped.
     for (simt::size_t at = 0; at < bytes; at += 16) {
       if (bytes - at == 8) {
         word_at(address + at).store(fill, simt::relaxed);
@@ -361,7 +359,6 @@ class checked {
     bool const roomy = address + checked_bytes <= end_;
     auto const header = read_header(address);
     if (roomy) {
-      // Ends: four passes.
       for (unsigned i = 0; i < checked_bytes / 16; ++i) first[i] = simt::load_pair(words_at(address + i * 16));
     }
     if (!is_block(address, header) || header.state() != checking::block_state::freed) {
@@ -371,7 +368,6 @@ class checked {
       simt::size_t const bytes = stamped_bytes(facts);
       simt::uint64_t const fill = checking::freed_fill(address, secret_);
       bool changed = !roomy || bytes > checked_bytes;
-      // Ends: four passes.
       for (unsigned i = 0; i < checked_bytes / 16; ++i) {
         changed = changed || (i * 16 < bytes && first[i].first != fill);
         changed = changed || (i * 16 + 8 < bytes && first[i].second != fill);
@@ -440,7 +436,6 @@ class checked {
     simt::size_t const bytes = stamped_bytes(facts);
     simt::uint64_t const fill = checking::freed_fill(address, me->secret_);
     difference found = me->guard_difference(address, facts, keeps_pad(facts));
-    // Ends: one pass for each word that is stamped, up to the first that has changed.
     GPUHEAP_NO_UNROLL
     for (simt::size_t at = 0; at < bytes; at += 8) {
       simt::uint64_t const bits = word_at(address + at).load(simt::relaxed) ^ fill;
@@ -487,7 +482,6 @@ class checked {
       } else {
         constexpr unsigned most_looks = 4096;
         simt::uint64_t address = pointer & ~simt::uint64_t{15};
-        // Ends: at the first header, at the heap's begin, or after 4096 looks: 64 KiB.
         GPUHEAP_NO_UNROLL
         for (unsigned look = 0; look < most_looks && address >= me->first_ + checking::header_bytes; ++look, address -= 16) {
           if (!me->find_block(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(address)), header)) continue;
@@ -513,7 +507,6 @@ class checked {
     simt::uint64_t const puts = me->quarantine_.puts() + 1;
     // relaxed, both: a thread that finds the number of its own moment has nothing to look for that was put in before.
     if (me->quarantine_.emptied_at().load(simt::relaxed) != puts) {
-      // Ends: one pass for each place.
       GPUHEAP_NO_UNROLL
       for (unsigned place = 0; place < me->quarantine_.blocks(); ++place) empty_place(me, place);
       me->quarantine_.emptied_at().store(puts, simt::relaxed);

@@ -589,8 +589,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
 // A CUDA program whose .cpp files use heap<Allocator> gets its kernels by linking gpuheap::kernels (the default allocator) or
 // gpuheap::kernels_<name of the allocator's header>. For an allocator that is not the library's own: one line, at global scope, in one
-// .cu file. Compiles the kernels that the heap's host functions launch; those of blocks(), report_leaks() and write_dump() only if the file
-// includes leaks.hpp, which defines the macro inside.
+// .cu file. Compiles the kernels of the heap's host functions; those of leaks.hpp only if the file includes it.
 #if !defined(GPUHEAP_INSTANTIATE_INSPECTION)
 #define GPUHEAP_INSTANTIATE_INSPECTION(...)
 #endif

@@ -31,7 +31,6 @@ struct read_text {
   unsigned room;
   GPUHEAP_FN void operator()(unsigned) const {
     unsigned at = 0;
-    // Ends: at the text's end, or where the room is.
     GPUHEAP_NO_UNROLL
     for (; at + 1 < room && from[at] != '\0'; ++at) to[at] = from[at];
     to[at] = '\0';

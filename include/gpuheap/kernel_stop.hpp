@@ -23,7 +23,6 @@ GPUHEAP_FN inline void stop_kernel(simt::uint32_t& stopping, simt::uint32_t& wri
     state.store(2, simt::relaxed);                    // relaxed: ordered by the fence, and read for its value only
   }
   simt::back_off pause;
-  // Ends: the writer waits for nothing, and its trap ends this kernel; a claim that another kernel left behind ends it after 2^14 passes.
   GPUHEAP_NO_UNROLL
   for (unsigned pass = 0; pass < 1u << 14 && state.load(simt::relaxed) != 2; ++pass) pause.wait();
   simt::trap();

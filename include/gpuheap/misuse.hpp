@@ -83,7 +83,6 @@ GPUHEAP_COLD inline void stop_misused(misuse_record* record, misuse_words* final
   stop_kernel(record->stopping, final->written, [final, &finding] {
     final->finding = finding;
     if (!finding.tag.is_place()) return;
-    // Ends: at the name's end, or where the room is.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i + 1 < sizeof final->file && finding.tag.file()[i] != '\0'; ++i) final->file[i] = finding.tag.file()[i];
   });

@@ -209,9 +209,7 @@ TEST(ShardedPolicy, SeveralShardsOfASmallLaunchGetWholeSegmentsForOneLaunch) {
   EXPECT_EQ(sharded::span_pages<shipped>(in), (16001u * 4096 / 32 * 33 + 65535) / 65536);
   EXPECT_EQ(plan_refill<shipped>(in).segments, 17u) << "16.1 segments are not rounded down";
   in.is_large_launch = true;
-  EXPECT_EQ(plan_refill<shipped>(in).segments, 17u);
-  in.is_uniform = false;
-  EXPECT_EQ(plan_refill<shipped>(in).segments, 16u) << "several classes share the memory";
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 16u);
 }
 
 TEST(ShardedPolicy, ALaunchUsesAsManyShardsAsItsWarpsKeepBusy) {

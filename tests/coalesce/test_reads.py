@@ -127,7 +127,7 @@ def test_what_clang_cannot_follow_is_left_alone(text: str, tmp_path: Path) -> No
 def test_the_page_shows_what_the_tool_prints(tmp_path: Path) -> None:
     """The example of docs/coalesce.md: the program, the change and the warnings. GPUHEAP_UPDATE_EXPECTED=1 writes them, to be read before they are kept."""
     page = ROOT / "docs" / "coalesce.md"
-    head, _, rest = page.read_text().partition("```cuda\n")
+    head, _, rest = page.read_text().partition("```cpp\n")
     program, _, rest = rest.partition("```\n")
     between, _, rest = rest.partition("```diff\n")
     change, _, rest = rest.partition("```\n\n```text\n")
@@ -137,5 +137,5 @@ def test_the_page_shows_what_the_tool_prints(tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     if os.environ.get("GPUHEAP_UPDATE_EXPECTED"):
         change, warnings = ran.stdout, ran.stderr
-        page.write_text(f"{head}```cuda\n{program}```\n{between}```diff\n{change}```\n\n```text\n{warnings}```\n{after}")
+        page.write_text(f"{head}```cpp\n{program}```\n{between}```diff\n{change}```\n\n```text\n{warnings}```\n{after}")
     assert (change, warnings) == (ran.stdout, ran.stderr)

@@ -33,7 +33,6 @@ outcome run(Make make, bool again, bool (*is_ours)(std::exception const&)) {
   outcome what;
   {
     auto const held_state = make();
-    // Ends: one pass for each step, and one more for each that failed.
     for (auto const& step : held_state->all.steps) {
       bool const last_chance = !again;
       for (int tries = 0; tries < 2; ++tries) {
@@ -71,7 +70,6 @@ void fail_every_call(Make make, bool (*is_ours)(std::exception const&)) {
   ASSERT_EQ(held(), before) << "without any failure this was not given back:" << text_of(held());
   ASSERT_GT(num_calls, 4u) << "the steps call nothing that could fail";
   unsigned told = 0;
-  // Ends: one pass for each call of the sound run and each way to fail.
   for (std::uint64_t nth = 0; nth < num_calls; ++nth) {
     for (int way = 0; way < 3; ++way) {
       bool const ever_after = way == 2;

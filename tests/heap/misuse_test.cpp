@@ -524,20 +524,13 @@ struct recurse {
   }
 };
 TYPED_TEST(Misuse, Recursion) {
-#if defined(__CUDACC__)
-  // A compiler does not know how deep a recursion goes, and 1 KiB, which CUDA gives a thread by default, holds one call.
-  std::size_t before = 0;
-  ASSERT_EQ(cudaDeviceGetLimit(&before, cudaLimitStackSize), cudaSuccess);
-  ASSERT_EQ(cudaDeviceSetLimit(cudaLimitStackSize, 64 << 10), cudaSuccess);
-#endif
+  // CUDA gives a thread 1 KiB by default, which holds one call of malloc.
+  gpuheap::simt::set_stack_bytes(64 << 10);
   device_array<unsigned> depth(1);
   gpuheap::launch(1, recurse<typename TestFixture::ref>{this->heap.ref(), depth.data()});
   EXPECT_EQ(depth.first(), 20u);
   EXPECT_EQ(this->live(), 0u);
   EXPECT_EQ(this->said(), "");
-#if defined(__CUDACC__)
-  EXPECT_EQ(cudaDeviceSetLimit(cudaLimitStackSize, before), cudaSuccess);
-#endif
 }
 
 }  // namespace

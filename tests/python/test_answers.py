@@ -174,7 +174,7 @@ def test_a_graph_may_have_any_name(checkout: Checkout) -> None:
 
 
 def test_odd_words_are_one_line(checkout: Checkout, error_line: ErrorLine) -> None:
-    assert error_line(checkout.gpuheap("bench", "a\nb\x1b[2J\tc")).startswith("unknown suite or case 'a b [2J c'")
+    assert error_line(checkout.gpuheap("bench", "a\nb\x1b[2J\tc")).startswith(r"unknown suite or case 'a\nb\x1b[2J\tc'")
     assert "aaa...'" in error_line(checkout.gpuheap("bench", "a" * 3000))
     ran = checkout.gpuheap("bench", os.fsdecode(b"min\xff"))
     assert "did you mean 'mini'?" in error_line(ran)

@@ -159,7 +159,6 @@ void fail_every_call() {
   ASSERT_EQ(gpuheap::simulator::memory_held(), before);
   ASSERT_GT(sound.num_calls, 10u);
   unsigned failures = 0;
-  // Ends: one pass for each call, and each way to fail.
   for (std::uint64_t nth = 0; nth < sound.num_calls; ++nth) {
     for (bool ever_after : {false, true}) {
       scoped_fault fault{nth, ever_after};

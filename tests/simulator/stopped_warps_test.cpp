@@ -113,7 +113,6 @@ template <class F>
 void at_each_step(unsigned every_night, F f) {
   // ./test takes one step of four that --all-schedules takes.
   unsigned const stride = test::num_seeds(100) < 100 ? 4 * every_night + 1 : every_night;
-  // Ends: the warp makes a bounded number of steps.
   for (std::uint64_t at = 0; f(at); at += stride) {
     ASSERT_LT(at, 1'000'000u);
     ASSERT_FALSE(testing::Test::HasFailure()) << "stopped at step " << at;

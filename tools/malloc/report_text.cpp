@@ -25,7 +25,6 @@ bool known(std::uint64_t number) { return number != provider_report::untold; }
 // A name in JSON: what a driver or a provider says, so nothing but quotes, backslashes and control characters is special.
 std::string quoted(char const* text) {
   std::string made = "\"";
-  // Ends: at the end of the text.
   for (; *text != '\0'; ++text) {
     auto const c = static_cast<unsigned char>(*text);
     if (c == '"' || c == '\\') made += '\\';
@@ -60,7 +59,6 @@ std::string report_json(char const* what, double seconds, int device, char const
   add("foreign_frees", report.foreign_frees);
   if (live != nullptr) {
     text += ", \"sizes\": [";
-    // Ends: one pass for each size.
     for (provider_live const& size : *live) {
       text += (text.back() == '[' ? "" : ", ") + ("{\"block_bytes\": " + std::to_string(size.block_bytes)) +
               ", \"blocks\": " + std::to_string(size.blocks) + "}";

@@ -67,7 +67,6 @@ class begin_bits {
   // Where the last block up to `address` begins, among those of the last 64 KiB; 0: none does.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t last_until(simt::uint64_t address) const {
     simt::uint64_t at = address;
-    // Ends: 64 words, or at the first.
     GPUHEAP_NO_UNROLL
     for (unsigned look = 0; look < 64; ++look) {
       // relaxed: a look.
@@ -87,7 +86,6 @@ class begin_bits {
   // A bit at 0 and at each multiple of `distance`, which is not 0.
   [[nodiscard]] GPUHEAP_HD static constexpr word every(unsigned distance) {
     word bits = 1;
-    // Ends: the distance doubles up to 64.
     for (unsigned far = distance; far < 64; far *= 2) bits |= bits << far;
     return bits;
   }

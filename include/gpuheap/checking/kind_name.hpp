@@ -20,10 +20,8 @@ struct kind_name {
   GPUHEAP_HD static constexpr text make() {
     text made;
     unsigned at = 0;
-    // Ends: at the word's end.
     for (unsigned i = 0; i < length_of(Kind::word); ++i) made.words[at++] = Kind::word[i];
     made.words[at++] = ' ';
-    // Ends: at the name's end.
     for (unsigned i = 0; i < length_of(Allocator::traits.name); ++i) made.words[at++] = Allocator::traits.name[i];
     return made;
   }

@@ -72,7 +72,6 @@ class quarantine {
   }
   // What the place of the block at `address` says of who freed it. Reads all places.
   [[nodiscard]] GPUHEAP_FN freed_by find_freed_by(simt::uint64_t address) const {
-    // Ends: one pass for each place.
     GPUHEAP_NO_UNROLL
     for (unsigned place = 0; place < blocks_; ++place) {
       // relaxed, both: a look.
@@ -91,7 +90,6 @@ class quarantine {
   // How many blocks were ever put in: a number that stays where nothing is put in.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t puts() const {
     simt::uint64_t sum = 0;
-    // Ends: one pass for each ring.
     for (unsigned ring = 0; ring < rings_; ++ring) sum += count_of(ring).load(simt::relaxed);
     return sum;
   }

@@ -21,7 +21,6 @@ class tag_table {
     if (tag.word == 0) return 0;
     constexpr unsigned most_looks = 16;
     unsigned at = static_cast<unsigned>(mixed(tag.word)) % num_places;
-    // Ends: 16 looks.
     GPUHEAP_NO_UNROLL
     for (unsigned look = 0; look < most_looks; ++look, at = (at + 1) % num_places) {
       if (at == 0) continue;

@@ -22,7 +22,6 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
 // Calls visit(address, header) for each block whose address lies in [first, end), of this thread's share. Device.
 template <class Checked, class Visit>
 GPUHEAP_FN void each_block(Checked const& heap, simt::uint64_t first, simt::uint64_t end, unsigned thread, unsigned threads, Visit visit) {
-  // Ends: one pass for each place of this thread's.
   for (simt::uint64_t address = first + simt::uint64_t{thread} * 16; address < end; address += simt::uint64_t{threads} * 16) {
     header_words header;
     if (heap.find_block(reinterpret_cast<void const*>(static_cast<simt::uintptr_t>(address)), header)) visit(address, header);
@@ -48,7 +47,6 @@ struct check_bases {
   GPUHEAP_FN void operator()(unsigned i) const {
     block_info const block = blocks[i];
     header_words header;
-    // Ends: at 2 MiB, the largest alignment.
     for (unsigned lg = 4; lg <= 21; ++lg) {
       simt::uint64_t const address = block.address + (simt::uint64_t{1} << lg);
       if (lg > 4 && address >= block.address + block.bytes) break;
@@ -137,7 +135,6 @@ template <class Checked>
   memory::allocation const list{memory::device, (part / least_bytes + 1) * sizeof(block_info)};
   memory::allocation const counter{memory::device, sizeof(simt::uint64_t)};
   std::vector<block_info> all;
-  // Ends: one pass for each part of the heap.
   for (simt::uint64_t first = begin; first < end; first += part) {
     simt::uint64_t const last = std::min(first + part, end);
     simt::fill(counter.base(), 0, counter.bytes(), stream);
@@ -160,10 +157,9 @@ template <class Checked>
 template <class Checked>
 [[nodiscard]] std::vector<live_size> live_blocks(Checked const& heap, stream_ref stream) {
   std::map<simt::uint64_t, simt::uint64_t> counts;
-  // Ends: one pass for each block; one for each size.
   for (block_info const& block : blocks(heap, stream)) ++counts[block.bytes];
   std::vector<live_size> sizes;
-  for (auto const& [bytes, count] : counts) sizes.push_back({bytes, count});  // Ends: one pass for each size.
+  for (auto const& [bytes, count] : counts) sizes.push_back({bytes, count});
   return sizes;
 }
 #endif

@@ -27,10 +27,7 @@ TEST(CudaMalloc, RefusesWhatAProcessWideHeapCannotDo) {
   heap_t heap{32_MiB};
   EXPECT_TRUE(says(text_of_error([&] { heap.reset(); }), "cannot be reset"));
   device_array<char> memory(4096);
-  EXPECT_TRUE(says(text_of_error([&] {
-                     heap_t other{gpuheap::memory::region{memory.data(), 4096}};
-                   }),
-                   "cannot be put into a given region"));
+  EXPECT_TRUE(says(text_of_error([&] { heap_t other{gpuheap::memory::region{memory.data(), 4096}}; }), "cannot lie in a given region"));
 }
 
 TEST(CudaMalloc, IsCopiedByKernels) {

@@ -13,7 +13,6 @@ std::uint32_t number_in(void* value) { return static_cast<std::uint32_t>(reinter
 
 std::string jit_options::words() const {
   std::string all;
-  // Ends: one pass for each option.
   for (unsigned i = 0; i < num; ++i) {
     std::uint32_t const value = number_in(values[i]);
     if (names[i] == CU_JIT_MAX_REGISTERS && value != 0) all += " -maxrregcount=" + std::to_string(value);
@@ -28,7 +27,6 @@ void jit_options::answer_nothing() const {
   auto const end_log = [&](CUjit_option buffer, CUjit_option size) {
     char* log = nullptr;
     void** bytes = nullptr;
-    // Ends: one pass for each option.
     for (unsigned i = 0; i < num; ++i) {
       if (names[i] == buffer) log = static_cast<char*>(values[i]);
       if (names[i] == size) bytes = &values[i];
@@ -39,7 +37,6 @@ void jit_options::answer_nothing() const {
   };
   end_log(CU_JIT_INFO_LOG_BUFFER, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
   end_log(CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
-  // Ends: one pass for each option.
   for (unsigned i = 0; i < num; ++i) {
     if (names[i] == CU_JIT_WALL_TIME) values[i] = nullptr;  // a float of 0
   }

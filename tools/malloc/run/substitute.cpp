@@ -47,7 +47,6 @@ substitute find(Decide decide_for, jit_options const& asked) noexcept {
     decision made = decide_for(architecture());
     if (made.what == verdict::cannot) not_served(made.why);
     if (made.what != verdict::link || provider() == nullptr) return {};
-    // Ends: one pass for each input.
     for (link_input& input : made.inputs) {
       if (input.is_ptx) input.options += asked.words();
     }

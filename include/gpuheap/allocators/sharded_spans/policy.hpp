@@ -196,10 +196,8 @@ template <tuning Tuning>
              ample = !in.is_large_launch && has_ample_memory<Tuning>(in.all_pages, in.free_pages);
   bool const hopeful = first_refill || in.failures.count() < reuse_failures::enough || in.free_pages < in.all_pages / nearly_full_divisor;
   bool const reuses = Tuning.partial_samples != 0 && in.has_partial && !ample && hopeful;
-  // A span that is a little too short makes every launch of its kind refill. Only where several classes share the memory, or one shard
-  // serves several launches, is it rounded down.
-  bool const one_launch = in.is_large_launch ? in.is_uniform : in.lg_shards != 0;
-  unsigned const round_up = one_launch ? (1u << in.lg_pages) - 1 : segment_round_up;
+  // The shards of a small launch meet the ends of their spans one after another, so no span is rounded down.
+  unsigned const round_up = !in.is_large_launch && in.lg_shards != 0 ? (1u << in.lg_pages) - 1 : segment_round_up;
   unsigned n = pages < min_segment_pages ? 0 : (pages + round_up) >> in.lg_pages;
   // A segment of its own serves faster than pages of a shared one.
   unsigned const free_segments = in.free_pages >> in.lg_pages;

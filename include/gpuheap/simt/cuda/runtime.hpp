@@ -24,6 +24,9 @@ inline void check(cudaError_t code, char const* doing) {
 }
 }  // namespace detail
 
+// Gives each thread of later kernels of the current device `bytes` of stack, for kernels whose depth of calls no compiler knows.
+inline void set_stack_bytes(size_t bytes) { detail::check(cudaDeviceSetLimit(cudaLimitStackSize, bytes), "setting the size of the stack"); }
+
 // Allocates `bytes` (> 0) of a kind of memory, aligned to at least 256 bytes. Throws out_of_memory.
 [[nodiscard]] inline void* allocate(memory_kind kind, size_t bytes) {
   void* p = nullptr;

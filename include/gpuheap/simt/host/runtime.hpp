@@ -86,6 +86,9 @@ struct device_info {
 // Whether kernels can access pageable host memory: always, in the simulator.
 [[nodiscard]] inline bool kernels_reach_host_memory() { return true; }
 
+// Does nothing: a fiber has stack enough.
+inline void set_stack_bytes(size_t) {}
+
 [[nodiscard]] inline device_info query_device() {
   detail::may_fail("asking what the GPU is");
   ::gpuheap::simulator::device_facts const facts = ::gpuheap::simulator::describe_device();
