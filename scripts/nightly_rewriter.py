@@ -53,8 +53,10 @@ class Outcome:
             return f"is ended by signal {-self.code}"
         if self.code not in (0, 1, 2):
             return f"exits with {self.code}"
-        if self.code == 1 and "error" not in self.said:
+        if self.code == 2 and "error" not in self.said:
             return "refuses without an error"
+        if self.code == 1 and "nothing to rewrite" not in self.said:
+            return "rewrites nothing and does not say so"
         return ""
 
 
@@ -151,7 +153,7 @@ def main() -> int:
         pool.shutdown(cancel_futures=True)
         print(f"stopped after {codes.total()} files", file=sys.stderr)
         return 2
-    print(f"{codes.total()} files, {findings} findings: {codes[0]} rewritten, {codes[1]} refused, {codes[2]} with nothing to rewrite")
+    print(f"{codes.total()} files, {findings} findings: {codes[0]} rewritten, {codes[2]} refused, {codes[1]} with nothing to rewrite")
     return 1 if findings else 0
 
 
