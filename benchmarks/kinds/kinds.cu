@@ -1,4 +1,4 @@
-// What malloc and free of each kind of heap take: release, hardened, checked, side by side. Plain nvcc, heaps by value, medians of kernels.
+// Prints the times of malloc and free of each kind of heap side by side: release, hardened, checked. Plain nvcc, medians of kernels.
 //
 //   nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude -Ibuild/deps/cccl benchmarks/kinds/kinds.cu -o kinds && ./kinds [touch]
 //

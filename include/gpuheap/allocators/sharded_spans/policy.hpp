@@ -179,7 +179,7 @@ template <tuning Tuning>
     if (share > pages) pages = share;
   }
   if (most_free < pages) pages = most_free;
-  // What threads wait for now, however little is free: the last memory goes to them together, not a page to each.
+  // A span holds all slots for which threads wait now, however little is free: the last memory goes to them together, not a page to each.
   unsigned const least = pages_of(uint64_t{in.asked == 0 ? 1 : in.asked} * in.slot_bytes, in.page_shift);
   if (pages < least) pages = least;
   unsigned const most = pages_of(uint64_t{in.slot_bytes} << Tuning.lg_span_slots, in.page_shift);
