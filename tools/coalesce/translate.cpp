@@ -134,9 +134,13 @@ void include_library(translator& t) {
     auto const& text = t.found.texts.at(file);
     auto const includes = includes_of_mpi(text);
     for (auto const& one : includes) t.changes.replace({file, one.offset, one.length, true}, library);
-    // A header that only the program's sources include gets the library through these.
-    if (includes.empty() && t.headers.count(file) == 0)
-      t.changes.insert({file, offset_for_include(text), 0, true}, std::string{"#include "} + library + "\n");
+    // A header that only the program's sources include gets the library through these, before they include it.
+    if (t.headers.count(file) != 0) continue;
+    auto const own_header = text.find("#include \"");
+    bool const is_late = own_header < (includes.empty() ? offset_for_include(text) : includes.front().offset);
+    unsigned const begin = text.rfind("\xef\xbb\xbf", 0) == 0 ? 3 : 0;  // behind a byte order mark
+    if (includes.empty() || is_late)
+      t.changes.insert({file, is_late ? begin : offset_for_include(text), 0, true}, std::string{"#include "} + library + "\n");
   }
 }
 

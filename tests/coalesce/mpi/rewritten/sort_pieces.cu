@@ -1,8 +1,8 @@
 // Made of sort_pieces.c by gpuheap coalesce --mpi
+#include <gpuheap/mpi/program.hpp>
 #include "pieces.h"
 
 #include <string.h>
-#include <gpuheap/mpi/program.hpp>
 
 struct merges_made_of_sort_pieces { int merges_made; };
 
