@@ -139,7 +139,7 @@ int device_of(int32_t asked) {
 struct gpuheap_heap {
   using plain_heap = gpuheap::heap<>;
   using checked_heap = gpuheap::heap<gpuheap::checked<>>;
-  // What kernels read: the bytes of a heap_ref of either heap.
+  // The bytes of a heap_ref of either heap, which kernels read.
   struct view_bytes {
     alignas(16) unsigned char all[std::max(sizeof(plain_heap::ref_type), sizeof(checked_heap::ref_type))];
   };
