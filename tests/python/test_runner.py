@@ -26,9 +26,9 @@ def bench(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> Checkout:
 
 
 def run(bench: Checkout, monkeypatch: pytest.MonkeyPatch, faults: dict[int, str], timeout_s: float = 20, **more: object) -> list[object]:
-    bench.fail(**{f"gpuheap/{size}": fault for size, fault in faults.items()})
+    bench.fail(**{f"sharded_spans/{size}": fault for size, fault in faults.items()})
     monkeypatch.setenv("FAKE_BENCH", json.dumps(bench.settings))
-    sweep = Sweep("alloc_single", "gpuheap", POINTS, 1 << 24, 3, timeout_s, 1, **more)  # type: ignore[arg-type]
+    sweep = Sweep("alloc_single", "sharded_spans", POINTS, 1 << 24, 3, timeout_s, 1, **more)  # type: ignore[arg-type]
     return list(run_sweep(bench.bench, sweep))
 
 
@@ -148,14 +148,14 @@ def test_a_usage_error_of_the_executable_is_the_users(bench: Checkout, monkeypat
 
 
 def test_closing_the_iterator_ends_the_process(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.fail(**{"gpuheap/16": "hang"})
+    bench.fail(**{"sharded_spans/16": "hang"})
     monkeypatch.setenv("FAKE_BENCH", json.dumps(bench.settings))
     before = time.monotonic()
-    with closing(run_sweep(bench.bench, Sweep("alloc_single", "gpuheap", POINTS, 1 << 24, 3, 60, 1))) as events:
+    with closing(run_sweep(bench.bench, Sweep("alloc_single", "sharded_spans", POINTS, 1 << 24, 3, 60, 1))) as events:
         assert next(events) == PointBegan(0)
     assert time.monotonic() - before < 5
 
 
 def test_an_executable_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be run"):
-        list(run_sweep(tmp_path / "none", Sweep("alloc_single", "gpuheap", POINTS, 1, 1, 1, 1)))
+        list(run_sweep(tmp_path / "none", Sweep("alloc_single", "sharded_spans", POINTS, 1, 1, 1, 1)))

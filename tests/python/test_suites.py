@@ -79,7 +79,7 @@ def test_an_allocator_may_have_axes_of_its_own_beside_the_points_of_all(tmp_path
     text = SUITE.replace('heap_bytes = "16MiB"', 'heap_bytes = "16MiB"\nvariants = { scatteralloc = { page = [8192, 16384, 65536] } }', 1)
     (tmp_path / "mini.toml").write_text(text)
     case = next(iter(load_suite(tmp_path / "mini.toml").cases.values()))["simulator"]
-    everybody, own = case.points(allocator="gpuheap"), case.points(allocator="scatteralloc")
+    everybody, own = case.points(allocator="sharded_spans"), case.points(allocator="scatteralloc")
     assert case.points() == everybody
     assert own[: len(everybody)] == everybody
     assert len(own) == 4 * len(everybody)
