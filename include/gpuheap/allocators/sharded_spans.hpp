@@ -121,7 +121,7 @@ class basic_sharded_spans {
         // Spans ended, which takes many registers. So this is looked up again rather than kept.
         tag = at_.tag_of(page).tag;
         last_of = tag.may_have_unclaimed() ? at_.shard(tag.size_class(), tag.shard()).load(simt::relaxed) : 0;
-        if (!structures::shard_word{last_of}.mostly_claimed(page)) last_of = 0;
+        if (!structures::shard_word{last_of}.mostly_claimed(page, tag.is_successor())) last_of = 0;
       }
     }
     if constexpr (Tuning.resets) {
@@ -337,7 +337,7 @@ class basic_sharded_spans {
                                           at.exact(), p == nullptr, crossed, (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);
     if (near_end || (Tuning.resets && crossed)) {
       f = f.near_end(claimed.is_unclaimed(at.page, at.slot),
-                     Tuning.resets && mine.mask != 0 && sharded::resets::may_be_last(claimed, at.page, w, before | mine.mask, full));
+                     Tuning.resets && mine.mask != 0 && sharded::resets::may_be_last(claimed, at.page, at.tag, w, before | mine.mask, full));
     }
     m = {f, at.tag, at.page, before, claimed.bits};
     return simt::any_of(here, f.is_rare() || f.is_last());
