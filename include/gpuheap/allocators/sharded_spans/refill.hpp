@@ -77,9 +77,8 @@ struct refills : partial_choice<Tuning> {
     for (unsigned passes = 0; passes < 32; ++passes) {
       free_row const row = find_row(bits, n, place.bit, large);
       if (row.length == 0) {
-        if (looks >= looks_for_row) n >>= 1;
-        if (n == 0 || looks == looks_for_row + looks_for_halves) break;
-        ++looks;
+        if (looks == looks_for_row && n > 1) n >>= 1;
+        if (looks++ == looks_for_row + looks_for_half) break;
         // The loads of four leaves are in flight together.
         uint64_t ahead[4];
         for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf((leaf + (j + 1) * place.step) % leaves).load(simt::relaxed);
