@@ -36,8 +36,9 @@ struct search {
 };
 
 // The control block of a heap: its shared words, and all that threads do with them.
-template <tuning Tuning>
-struct control : large_allocations<Tuning> {
+template <class Named>
+struct control : large_allocations<Named> {
+  static constexpr tuning Tuning = Named::tuned;
   using spans::active_classes;
   using spans::at;
   using spans::partial_classes;
@@ -337,13 +338,13 @@ struct control : large_allocations<Tuning> {
 // ---- far calls, from malloc, which is inlined
 
 // See wait_and_claim().
-template <tuning Tuning>
-GPUHEAP_COLD void* malloc_far(control<Tuning>* heap, lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
+template <class Named>
+GPUHEAP_COLD void* malloc_far(control<Named>* heap, lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
   return heap->wait_and_claim(here, group, d, claimed_bits);
 }
 // See malloc_large().
-template <tuning Tuning>
-GPUHEAP_COLD void* malloc_large_far(control<Tuning>* heap, lane_mask here, unsigned n, unsigned alignment) {
+template <class Named>
+GPUHEAP_COLD void* malloc_large_far(control<Named>* heap, lane_mask here, unsigned n, unsigned alignment) {
   return heap->malloc_large(here, n, alignment);
 }
 

@@ -77,9 +77,9 @@ struct remove_segments {
   }
 };
 // Kernel of one warp: drains all shards that hold a span without using it.
-template <tuning Tuning>
+template <class Named>
 struct reclaim_all {
-  control<Tuning>* heap;
+  control<Named>* heap;
   GPUHEAP_FN void operator()(unsigned) const { (void)heap->reclaim(simt::active_mask(), size_classes::count); }
 };
 

@@ -47,6 +47,14 @@ constexpr unsigned looks_for_row = 8;           // times that a refill looks at 
 constexpr unsigned looks_for_half = 2;          // and after that, before the slow path is taken
 constexpr unsigned min_segment_pages = 52;      // pages: a new span of fewer shares a segment with other spans
 constexpr unsigned segment_round_up = 48;       // pages: a remainder of 64 - this or more becomes another segment
+// A tuning as a type. Its name is part of the names of all kernels and functions, and those are part of every object file.
+struct shipped {
+  static constexpr tuning tuned{};
+};
+template <tuning Tuning>
+struct tuned_as {
+  static constexpr tuning tuned = Tuning;
+};
 static_assert(1u << tuning{}.lg_span_slots <= structures::shard_word::max_slots);
 
 // ---- shards

@@ -16,8 +16,9 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What the thread of a claim with the duty does.
-template <tuning Tuning>
-struct refills : partial_choice<Tuning> {
+template <class Named>
+struct refills : partial_choice<Named> {
+  static constexpr tuning Tuning = Named::tuned;
   using spans::active_classes;
   using spans::at;
   using spans::failed_reuses_of;
