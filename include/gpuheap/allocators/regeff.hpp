@@ -412,20 +412,18 @@ class basic_regeff {
         write_header(begin, regeff::free_state | (begin + each));
       }
       if (i < num_hints_) simt::plain_write(hints_[i * hint_stride], static_cast<uint32_t>(simt::uint64_t{whole} * i / num_hints_) * each);
-      if (i != 0) return;
-      if (whole * each != split.units) write_header(whole * each, regeff::free_state | split.units);
-      return write_header(split.units, regeff::live_state);
+      if (i == 0 && whole * each != split.units) write_header(whole * each, regeff::free_state | split.units);
+    } else {
+      // As above.
+      for (simt::uint64_t chunk = i; chunk < simt::uint64_t{split.trees} * split.tree_nodes(); chunk += n) {
+        uint32_t const node = static_cast<uint32_t>(chunk) % split.tree_nodes() + 1;
+        uint32_t const begin = static_cast<uint32_t>(chunk) / split.tree_nodes() * split.tree_units() + split.node_begin(node);
+        write_header(begin, regeff::free_state | (begin + split.node_units(node)));
+      }
+      if (i < num_hints_) simt::plain_write(hints_[i * hint_stride], i * split.tree_units());
+      if (i == 0) write_header(split.rest_begin(), regeff::free_state | split.units);
     }
-    // 64 bits, as n is added to the last one's number.
-    for (simt::uint64_t chunk = i; chunk < simt::uint64_t{split.trees} * split.tree_nodes(); chunk += n) {
-      uint32_t const node = static_cast<uint32_t>(chunk) % split.tree_nodes() + 1;
-      uint32_t const begin = static_cast<uint32_t>(chunk) / split.tree_nodes() * split.tree_units() + split.node_begin(node);
-      write_header(begin, regeff::free_state | (begin + split.node_units(node)));
-    }
-    if (i < num_hints_) simt::plain_write(hints_[i * hint_stride], i * split.tree_units());
-    if (i != 0) return;
-    write_header(split.rest_begin(), regeff::free_state | split.units);
-    write_header(split.units, regeff::live_state);
+    if (i == 0) write_header(split.units, regeff::live_state);
   }
   GPUHEAP_FN void write_header(uint32_t x, uint32_t header) const { simt::plain_write(headers_.words[x], Headers::word_of(header)); }
 

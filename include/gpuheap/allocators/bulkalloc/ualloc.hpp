@@ -13,9 +13,9 @@
 // there, is one from which a searcher must take.
 //
 // Locks are collective mutexes: lanes of a warp whose frees come to the lock of one list together, with bins of their own, take it once for
-// all of them, and act one after the other. Only there do lanes of a warp meet at a lock: elsewhere one leader comes. The list's lock is held while links change, while a bin is closed, and while `free` changes from 0 or
-// to all, so that a bin is not given back while a thread that freed its objects still links it. A thread that lowered `free` to 0 needs no
-// lock: its own object keeps the bin.
+// all of them, and act one after the other. Only there do lanes of a warp meet at a lock: elsewhere one leader comes. The list's lock is
+// held while links change, while a bin is closed, and while `free` changes from 0 or to all, so that a bin is not given back while a thread
+// that freed its objects still links it. A thread that lowered `free` to 0 needs no lock: its own object keeps the bin.
 #pragma once
 
 #include <gpuheap/allocators/bulkalloc/tbuddy.hpp>
