@@ -38,11 +38,11 @@ std::string scratch(std::string const& name) {
   return testing::TempDir() + "gpuheap_bench_" + test + "_" + std::to_string(getpid()) + "_" + name;
 }
 
-finished run(std::vector<std::string> const& arguments) {
+finished run(std::vector<std::string> const& arguments, std::string const& input = "/dev/null") {
   std::string const out = scratch("out"), err = scratch("err");
   std::string command = "'" GPUHEAP_BENCH_EXECUTABLE "'";
   for (auto const& argument : arguments) command += " '" + argument + "'";
-  int const status = std::system((command + " >'" + out + "' 2>'" + err + "'").c_str());
+  int const status = std::system((command + " <'" + input + "' >'" + out + "' 2>'" + err + "'").c_str());
   finished result{WIFEXITED(status) ? WEXITSTATUS(status) : -1, {}, contents(err)};
   std::istringstream lines(contents(out));
   for (std::string line; std::getline(lines, line);) result.out.push_back(line);
@@ -120,6 +120,60 @@ TEST(Points, SummaryGoesToTheOtherStream) {
   auto const f = run_case("alloc_single", "store_only", {"--point", "threads=64", "--summary"});
   EXPECT_EQ(f.out.size(), 2u);
   EXPECT_NE(f.err.find("alloc_single store_only threads=64: malloc_us median "), std::string::npos) << f.err;
+}
+
+// The words of a request to a process that serves: their number and each of them, with zero bytes.
+std::string request(std::vector<std::string> const& words) {
+  std::string text = std::to_string(words.size()) + '\0';
+  for (auto const& word : words) text += word + '\0';
+  return text;
+}
+finished serve(std::string const& input) {
+  std::string const in = scratch("in");
+  std::ofstream(in) << input;
+  auto f = run({"--serve"}, in);
+  std::remove(in.c_str());
+  return f;
+}
+
+TEST(Serving, RequestsAreDoneOneAfterTheOther) {
+  std::vector<std::string> const words{"--case", "alloc_single",  "--allocator", "store_only", "--runs",
+                                       "2",      "--allow-debug", "--point",     "threads=100"};
+  auto const f = serve(request(words) + request(words));
+  ASSERT_EQ(f.exit_code, 0) << f.err;
+  ASSERT_EQ(f.out.size(), 7u);
+  EXPECT_EQ(f.out[0], "{\"serves\":true}");
+  for (unsigned k : {1u, 4u}) {
+    EXPECT_EQ(json_reader::read(f.out[k])["begin"].number, 0);
+    EXPECT_EQ(json_reader::read(f.out[k + 1])["status"].text, "ok");
+    EXPECT_EQ(f.out[k + 2], "{\"done\":true}");
+  }
+}
+
+// An empty point, as of a case without axes, is a word like others.
+TEST(Serving, WordsMayBeEmpty) {
+  auto const f =
+      serve(request({"--case", "init", "--allocator", "atomic", "--heap-bytes", "16MiB", "--runs", "1", "--allow-debug", "--point", ""}));
+  EXPECT_EQ(f.exit_code, 0) << f.err;
+  EXPECT_EQ(f.out.size(), 4u);
+}
+
+TEST(Serving, WrongRequestsEndIt) {
+  std::string const whole =
+      request({"--case", "alloc_single", "--allocator", "store_only", "--runs", "1", "--allow-debug", "--point", "threads=1"});
+  for (auto const& [input, complaint] : std::vector<std::pair<std::string, std::string>>{
+           {"two" + std::string(1, '\0'), "expected the number of a request's arguments, got 'two'"},
+           {whole.substr(0, whole.size() - 12), "standard input ended within a request"},
+           {request({"--describe"}), "a request names a case"},
+           {request({"--case", "nothing", "--allocator", "store_only"}), "unknown case 'nothing'"},
+           {whole + request({"--case", "alloc_single", "--allocator", "store_only", "--runs", "1", "--allow-debug", "--first-run"}),
+            "this process has made runs already"},
+       }) {
+    auto const f = serve(input);
+    EXPECT_EQ(f.exit_code, 2) << complaint;
+    EXPECT_NE(f.err.find(complaint), std::string::npos) << f.err;
+  }
+  EXPECT_NE(run({"--serve", "--summary"}).err.find("--serve: expected no other option"), std::string::npos);
 }
 
 // A case with points of a size for tests.

@@ -1,5 +1,6 @@
 // Device code: compiled by the compiler of the backend's kernels.
 #include "workloads/kdtree/builder.hpp"
+#include "harness/pace.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -195,8 +196,10 @@ outcome measure_builds(tree_heap& heap, heap_facts const& facts, session const& 
   row build_ms{"build_ms", "ms", {}}, references{"references", "count", {}}, allocations{"allocations", "count", {}};
   row size_mean{"size_mean", "bytes", {}}, size_stddev{"size_stddev", "bytes", {}};
   std::string const too_small = "the heap of " + memory::format_bytes(facts.bytes) + " is too small for the tree by this allocator: ";
+  pace const timing(s);
   // Run 0 warms up.
-  for (unsigned run = 0; run <= s.runs; ++run) {
+  for (unsigned run = 0; run == 0 || !timing.enough(build_ms.samples.size()); ++run) {
+    if (auto reason = timing.too_slow_after(run, build_ms.samples.size()); !reason.empty()) return timed_out(std::move(reason));
     if (facts.never_frees && run != 0) heap.renew();
     double const ms = work.build(heap, facts.may_not_wrap ? facts.bytes : ~std::uint64_t{0}, threads);
     auto const state = work.state();

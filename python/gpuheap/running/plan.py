@@ -43,6 +43,7 @@ class Request:
     baselines: bool = True  # whether to add the baselines that the suite names
     runs: int | None = None
     timeout_s: float | None = None
+    enough_s: float | None = None
     quick: bool = False
     full: bool = False
     seed: int | None = None
@@ -183,7 +184,8 @@ def _of_one_process(allocator: str, case: Case, points: tuple[Point, ...], execu
 
 def _adjusted(case: Case, request: Request) -> Case:
     case = case.cut() if request.quick else case.widened() if request.full else case
-    return dataclasses.replace(case, runs=request.runs or case.runs, timeout_s=request.timeout_s or case.timeout_s)
+    enough_s = case.enough_s if request.enough_s is None else request.enough_s
+    return dataclasses.replace(case, runs=request.runs or case.runs, timeout_s=request.timeout_s or case.timeout_s, enough_s=enough_s)
 
 
 def _heap_bytes(case: Case, request: Request, executable: Executable) -> tuple[int, str]:
