@@ -153,7 +153,7 @@ TEST(Serving, RequestsAreDoneOneAfterTheOther) {
 // An empty point, as of a case without axes, is a word like others.
 TEST(Serving, WordsMayBeEmpty) {
   auto const f =
-      serve(request({"--case", "init", "--allocator", "atomic", "--heap-bytes", "16MiB", "--runs", "1", "--allow-debug", "--point", ""}));
+      serve(request({"--case", "init", "--allocator", "atomic_malloc", "--heap-bytes", "16MiB", "--runs", "1", "--allow-debug", "--point", ""}));
   EXPECT_EQ(f.exit_code, 0) << f.err;
   EXPECT_EQ(f.out.size(), 4u);
 }
@@ -268,10 +268,11 @@ TEST(Cases, AHeapThatCannotHoldTheRequestsIsUnsupported) {
 TEST(Cases, AnInputFileThatIsBadIsRefusedBeforeAnythingRuns) {
   auto const file = scratch("scene.obj");
   std::ofstream(file) << "v 0 0 0\nv 1 0 0\nv 0 1\n";
-  EXPECT_NE(refused(run_case("kdtree", "gpuheap", {"--scene", file})).find(file + ":3: expected a corner"), std::string::npos);
-  EXPECT_NE(refused(run_case("kdtree", "gpuheap", {"--point", "scene=haal"})).find("did you mean hall?"), std::string::npos);
-  EXPECT_NE(refused(run_case("replay", "gpuheap", {"--trace", file})).find(file + ":1: expected 'gpuheap-trace 1'"), std::string::npos);
-  EXPECT_NE(refused(run_case("replay", "gpuheap", {"--point", "trace=kdtre"})).find("did you mean kdtree?"), std::string::npos);
+  EXPECT_NE(refused(run_case("kdtree", "sharded_spans", {"--scene", file})).find(file + ":3: expected a corner"), std::string::npos);
+  EXPECT_NE(refused(run_case("kdtree", "sharded_spans", {"--point", "scene=haal"})).find("did you mean hall?"), std::string::npos);
+  EXPECT_NE(refused(run_case("replay", "sharded_spans", {"--trace", file})).find(file + ":1: expected 'gpuheap-trace 1'"),
+            std::string::npos);
+  EXPECT_NE(refused(run_case("replay", "sharded_spans", {"--point", "trace=kdtre"})).find("did you mean kdtree?"), std::string::npos);
   std::remove(file.c_str());
 }
 
@@ -303,7 +304,7 @@ TEST(Cases, ATreeIsTheSameWhateverItsAllocator) {
 }
 
 TEST(Cases, OfStructuresRunWithoutAnAllocator) {
-  auto const f = run_case("counted_supply", "gpuheap", {"--point", "threads=32"});
+  auto const f = run_case("counted_supply", "sharded_spans", {"--point", "threads=32"});
   ASSERT_EQ(f.exit_code, 0) << f.err;
   EXPECT_EQ(json_reader::read(f.out.at(1))["reason"].text, "the case compares structures, and no allocators: run it on store_only");
   for (std::string const which : {"counted_supply", "collective_locking", "deferred_reclamation"}) {
@@ -317,7 +318,7 @@ TEST(Cases, OfStructuresRunWithoutAnAllocator) {
 }
 
 TEST(Cases, APointThatWouldTakeTooLongSaysSo) {
-  auto const f = run_case("alloc_single", "atomic", {"--timeout-s", "0.0001", "--point", "threads=1000,bytes=64"});
+  auto const f = run_case("alloc_single", "atomic_malloc", {"--timeout-s", "0.0001", "--point", "threads=1000,bytes=64"});
   ASSERT_EQ(f.exit_code, 0) << f.err;
   json const result = json_reader::read(f.out.at(1));
   EXPECT_EQ(result["status"].text, "timeout");
@@ -333,7 +334,7 @@ TEST(Heap, APointMayHaveItsOwn) {
 }
 
 TEST(Heap, OneThatTheDeviceDoesNotHaveIsUnsupported) {
-  auto const f = run_case("alloc_single", "gpuheap", {"--point", "threads=1,heap=900TiB"});
+  auto const f = run_case("alloc_single", "sharded_spans", {"--point", "threads=1,heap=900TiB"});
   ASSERT_EQ(f.exit_code, 0) << f.err;
   json const result = json_reader::read(f.out.at(1));
   EXPECT_EQ(result["status"].text, "unsupported");
@@ -349,9 +350,9 @@ TEST(Mistakes, AreExitCode2AndOneLineBeforeAnyOutput) {
             "gpuheap-bench: bytes=many: expected a whole number from 1 to 1099511627776\n");
   EXPECT_EQ(refused(run_case("alloc_single", "store_only", {"--point", "heap=big"})),
             "gpuheap-bench: heap: expected a size such as 65536, 64MiB or 8GiB, got 'big'\n");
-  EXPECT_EQ(refused(run_case("graph_init", "atomic", {"--point", "graph=like_emial"})),
+  EXPECT_EQ(refused(run_case("graph_init", "atomic_malloc", {"--point", "graph=like_emial"})),
             "gpuheap-bench: graph=like_emial: expected a file, *.mtx, or the name of a generated graph (did you mean like_email?)\n");
-  EXPECT_EQ(refused(run_case("alloc_mixed", "atomic", {"--point", "bytes=8,dist=pow2"})),
+  EXPECT_EQ(refused(run_case("alloc_mixed", "atomic_malloc", {"--point", "bytes=8,dist=pow2"})),
             "gpuheap-bench: bytes=8: with dist=pow2 sizes begin at 16\n");
   EXPECT_EQ(refused(run({"--allocator", "store_only"})), "gpuheap-bench: --case is missing: --describe lists the cases\n");
 }
@@ -359,9 +360,9 @@ TEST(Mistakes, AreExitCode2AndOneLineBeforeAnyOutput) {
 TEST(Mistakes, ABadMatrixMarketFileIsNamedWithItsLine) {
   std::string const path = scratch("bad.mtx");
   std::ofstream(path) << "%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 2\n4 1\n";
-  auto const good_then_bad = run_case("graph_update", "atomic", {"--point", "scale=4,threads=10", "--point", "graph=" + path});
+  auto const good_then_bad = run_case("graph_update", "atomic_malloc", {"--point", "scale=4,threads=10", "--point", "graph=" + path});
   EXPECT_EQ(refused(good_then_bad), "gpuheap-bench: " + path + ":4: expected row and column from 1 to 3, found '4 1'\n");
-  EXPECT_EQ(refused(run_case("graph_update", "atomic", {"--graph", path})),
+  EXPECT_EQ(refused(run_case("graph_update", "atomic_malloc", {"--graph", path})),
             "gpuheap-bench: " + path + ":4: expected row and column from 1 to 3, found '4 1'\n");
   std::remove(path.c_str());
 }
@@ -369,7 +370,7 @@ TEST(Mistakes, ABadMatrixMarketFileIsNamedWithItsLine) {
 TEST(GraphUpdate, TakesAMatrixMarketFile) {
   std::string const path = scratch("good.mtx");
   std::ofstream(path) << "%%MatrixMarket matrix coordinate pattern symmetric\n6 6 5\n2 1\n3 1\n4 2\n6 5\n5 1\n";
-  auto const f = run_case("graph_update", "atomic", {"--graph", path, "--point", "threads=8,batches=3"});
+  auto const f = run_case("graph_update", "atomic_malloc", {"--graph", path, "--point", "threads=8,batches=3"});
   ASSERT_EQ(f.exit_code, 0) << f.err;
   json const result = json_reader::read(f.out.at(1));
   EXPECT_EQ(result["status"].text, "ok") << result["reason"].text;

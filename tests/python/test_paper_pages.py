@@ -46,7 +46,7 @@ def claimed(checkout: Checkout) -> Checkout:
     folder = checkout.root / "benchmarks" / "claims"
     folder.mkdir()
     (folder / "small.toml").write_text(HEAD.replace('suite = "survey"', 'suite = "survey"\nheadline = ["one"]') + CLAIM + BETTER)
-    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2), row("cuda", 6)])
+    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2), row("cuda_malloc", 6)])
     return checkout
 
 
@@ -55,7 +55,7 @@ def test_the_command_writes_a_page_for_each_paper(claimed: Checkout) -> None:
     assert (ran.returncode, ran.stdout) == (0, "pages/small.md\n"), ran.stderr
     page = Path(claimed.root / "pages" / "small.md").read_text()
     assert page.startswith("# A small paper\n\nNobody 2020; measured there on a machine, here on nvidia-h200. 1 sentences of the paper: 1 holds.\n")
-    assert page.count("| section 1 | what the paper says | holds (no interval) |  | 3.0 times: halloc 2 µs, cuda 6 µs |") == 2
+    assert page.count("| section 1 | what the paper says | holds (no interval) |  | 3.0 times: halloc 2 µs, cuda_malloc 6 µs |") == 2
 
 
 def test_a_headline_names_claims(claimed: Checkout, error_line: ErrorLine) -> None:

@@ -58,8 +58,8 @@ template <class Named>
 class basic_sharded_spans {
  public:
   static constexpr allocator_traits traits{
-      .name = "gpuheap",
-      .title = "gpuheap sharded spans",
+      .name = "sharded_spans",
+      .title = "gpuheap (sharded spans)",
       .variant = "shard words over spans of segments",
       .reuse = "a freed slot its class at once; an emptied span any class or any contiguous request",
       .min_alignment = 16,
