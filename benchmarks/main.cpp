@@ -1,21 +1,26 @@
-// gpuheap-bench: runs one benchmark case on one allocator at the points it is given. `gpuheap-bench --help` says how; the program `gpuheap
-// bench` drives it.
+// gpuheap-bench: runs one benchmark case on one allocator at the points it is given, or such cases one after the other as standard input
+// asks for them. `gpuheap-bench --help` says how; the program `gpuheap bench` drives it.
 #include <gpuheap/memory/size.hpp>
 #include <gpuheap/simt/error.hpp>
 #include <gpuheap/simt/runtime.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
+#include <iostream>
 #include <string>
 #include <vector>
 
 #include "harness/describe.hpp"
 #include "harness/error.hpp"
+#include "harness/heap_memory.hpp"
 #include "harness/json.hpp"
 #include "harness/near_names.hpp"
 #include "harness/options.hpp"
 #include "harness/registry.hpp"
 #include "harness/statistics.hpp"
+#include "workloads/graph/device_plan.hpp"
+#include "workloads/graph/graph_source.hpp"
 
 namespace gpuheap::bench {
 namespace {
@@ -146,8 +151,44 @@ int run_case(options const& o) {
   return 0;
 }
 
+// Reads the arguments of the next request: their number, then each, all with a zero byte at the end. False at the end of input.
+bool read_request(std::istream& in, std::vector<std::string>& arguments) {
+  std::string word;
+  if (!std::getline(in, word, '\0')) return false;
+  std::size_t count = 0;
+  auto const [end, failure] = std::from_chars(word.data(), word.data() + word.size(), count);
+  if (failure != std::errc{} || end != word.data() + word.size()) {
+    throw usage_error("--serve: expected the number of a request's arguments, got '" + word + "'");
+  }
+  arguments.clear();
+  while (arguments.size() < count) {
+    if (!std::getline(in, word, '\0')) throw usage_error("--serve: standard input ended within a request");
+    arguments.push_back(word);
+  }
+  return true;
+}
+
+// A start of CUDA takes longer than most points: sweeps after the first go without. Between them the process holds no memory of the device.
+int serve() {
+  (void)simt::query_device();  // which starts CUDA
+  print_line(json_writer{}.begin_object().member("serves", true).end_object());
+  std::vector<std::string> arguments;
+  for (bool first = true; read_request(std::cin, arguments); first = false) {
+    auto const o = parse_options(arguments);
+    if (o.help || o.describe || o.serve) throw usage_error("--serve: a request names a case");
+    if (o.first_run && !first) throw usage_error("--first-run: this process has made runs already");
+    run_case(o);
+    heap_memory::forget();
+    graph::forget_graph();
+    graph::forget_plan();
+    print_line(json_writer{}.begin_object().member("done", true).end_object());
+  }
+  return 0;
+}
+
 int run(std::vector<std::string> const& arguments) {
   auto const o = parse_options(arguments);
+  if (o.serve) return serve();
   if (o.help) {
     std::fputs(usage_text(), stdout);
     return 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "harness/pace.hpp"
 #include "workloads/slots/slot_cases.hpp"
 
 namespace gpuheap::bench {
@@ -12,8 +13,10 @@ outcome burst::measure(slots::slot_heap& heap, session const& s, point const& p)
   auto const second_percent = static_cast<unsigned>(std::min<std::uint64_t>(100, 100 * p.number("bytes") / p.number("then")));
   row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, kernel_us{"kernel_us", "us", {}},
       failed_requests{"failed_requests", "count", {}};
+  pace const timing(s);
   // Run 0 checks whole blocks and is not counted.
-  for (unsigned run = 0; run <= s.runs; ++run) {
+  for (unsigned run = 0; run == 0 || !timing.enough(malloc_us.samples.size()); ++run) {
+    if (auto reason = timing.too_slow_after(run, malloc_us.samples.size()); !reason.empty()) return timed_out(std::move(reason));
     bool const whole = run == 0;
     heap.start(run);
     slots::task const take{.count = count, .passes = count, .take_percent = 100};

@@ -13,6 +13,7 @@
 #include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
+#include "harness/pace.hpp"
 #include "harness/random.hpp"
 #include "harness/tagged_blocks.hpp"
 
@@ -78,8 +79,10 @@ struct churn {
     device_array<block_tally> tally(1);
     row kernel_us{"kernel_us", "us", {}}, failed_requests{"failed_requests", "count", {}};
 
+    pace const timing(s);
     // Launch 0 checks whole blocks and is not counted; neither is launch 1, which warms up.
-    for (unsigned n = 0; n < s.runs + 2; ++n) {
+    for (unsigned n = 0; !timing.enough(kernel_us.samples.size()); ++n) {
+      if (auto reason = timing.too_slow_after(n, kernel_us.samples.size()); !reason.empty()) return timed_out(std::move(reason));
       if (never_frees && n != 0) heap.renew();
       tally.zero(stream);
       churn_blocks<typename heap_under_test<A>::ref_type> const kernel{

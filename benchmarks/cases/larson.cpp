@@ -1,5 +1,6 @@
 #include "cases/larson.hpp"
 
+#include "harness/pace.hpp"
 #include "workloads/slots/slot_cases.hpp"
 
 namespace gpuheap::bench {
@@ -7,13 +8,16 @@ namespace gpuheap::bench {
 outcome larson::measure(slots::slot_heap& heap, session const& s, point const& p) {
   auto const count = static_cast<unsigned>(p.number("slots")), rounds = static_cast<unsigned>(p.number("rounds"));
   row kernel_us{"kernel_us", "us", {}}, throughput{"throughput", "1/s", {}}, failed_requests{"failed_requests", "count", {}};
+  pace const timing(s);
+  std::size_t passes = 0;
   // Run 0 checks whole blocks, for one generation; run 1 is measured, a sample for each generation after the first.
   for (unsigned run = 0; run < 2; ++run) {
     bool const whole = run == 0;
     heap.start(run);
     heap.work(slots::of_sizes(slots::same_for_all({.count = count, .passes = count, .take_percent = 100}), p.number("bytes"), whole));
     std::uint64_t failed_before = heap.tally().failed_requests;
-    for (unsigned generation = 1; generation <= (whole ? 2 : s.runs + 1); ++generation) {
+    for (unsigned generation = 1; whole ? generation <= 2 : !timing.enough(kernel_us.samples.size()); ++generation) {
+      if (auto reason = timing.too_slow_after(passes++, kernel_us.samples.size()); !reason.empty()) return timed_out(std::move(reason));
       // Neighbouring blocks of threads pass their slots on.
       double const us = heap.work(slots::of_sizes(slots::same_for_all({.shift = generation * p.block_threads(),
                                                                        .count = count,

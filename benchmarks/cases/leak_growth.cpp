@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "harness/pace.hpp"
 #include "harness/statistics.hpp"
 #include "workloads/slots/slot_cases.hpp"
 
@@ -11,8 +12,10 @@ outcome leak_growth::measure(slots::slot_heap& heap, session const& s, point con
   auto const count = static_cast<unsigned>(p.number("slots")), rounds = static_cast<unsigned>(p.number("rounds"));
   auto const freed = static_cast<unsigned>(100 - p.number("leak"));
   row kernel_us{"kernel_us", "us", {}}, slowdown{"slowdown", "ratio", {}}, failed_requests{"failed_requests", "count", {}};
+  pace const timing(s);
   // Run 0 checks whole blocks and is not counted.
-  for (unsigned run = 0; run <= s.runs; ++run) {
+  for (unsigned run = 0; run == 0 || !timing.enough(kernel_us.samples.size()); ++run) {
+    if (auto reason = timing.too_slow_after(run, kernel_us.samples.size()); !reason.empty()) return timed_out(std::move(reason));
     bool const whole = run == 0;
     heap.start(run);
     std::vector<double> times, first, last;  // of all rounds, of the first quarter, of the last

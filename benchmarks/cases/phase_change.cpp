@@ -1,5 +1,6 @@
 #include "cases/phase_change.hpp"
 
+#include "harness/pace.hpp"
 #include "workloads/slots/slot_cases.hpp"
 
 namespace gpuheap::bench {
@@ -9,8 +10,10 @@ outcome phase_change::measure(slots::slot_heap& heap, session const& s, point co
   auto const rounds = static_cast<unsigned>(p.number("rounds"));
   row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, slowdown{"slowdown", "ratio", {}},
       failed_requests{"failed_requests", "count", {}};
+  pace const timing(s);
   // Run 0 checks whole blocks and is not counted.
-  for (unsigned run = 0; run <= s.runs; ++run) {
+  for (unsigned run = 0; run == 0 || !timing.enough(malloc_us.samples.size()); ++run) {
+    if (auto reason = timing.too_slow_after(run, malloc_us.samples.size()); !reason.empty()) return timed_out(std::move(reason));
     bool const whole = run == 0;
     heap.start(run);
     double first = 0, last = 0, malloc_sum = 0, free_sum = 0;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "harness/pace.hpp"
 #include "harness/random.hpp"
 #include "harness/warp_cycles.hpp"
 
@@ -86,8 +87,10 @@ struct probability {
 
     row kernel_us{"kernel_us", "us", {}}, failed_requests{"failed_requests", "count", {}};
     row allocations{"allocations", "count", {}}, deallocations{"deallocations", "count", {}};
+    pace const timing(s);
     // Run 0 warms up.
-    for (unsigned n = 0; n <= s.runs; ++n) {
+    for (unsigned n = 0; n == 0 || !timing.enough(kernel_us.samples.size()); ++n) {
+      if (auto reason = timing.too_slow_after(n, kernel_us.samples.size()); !reason.empty()) return timed_out(std::move(reason));
       if (fresh_heaps && n != 0) heap.renew();
       holdings.zero(stream);
       random_sequence const random{s.seed, n};

@@ -14,6 +14,7 @@
 #include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
+#include "harness/pace.hpp"
 #include "workloads/trace/replay_kernel.hpp"
 #include "workloads/trace/trace_file.hpp"
 
@@ -52,8 +53,10 @@ struct replay {
     launch_config const config{.block_threads = p.block_threads(), .stream = stream};
     row kernel_us{"kernel_us", "us", {}}, throughput{"throughput", "1/s", {}}, failed_requests{"failed_requests", "count", {}};
 
+    pace const timing(s);
     // Run 0 checks whole blocks and is not counted; neither is run 1, which warms up.
-    for (unsigned n = 0; n < s.runs + 2; ++n) {
+    for (unsigned n = 0; !timing.enough(kernel_us.samples.size()); ++n) {
+      if (auto reason = timing.too_slow_after(n, kernel_us.samples.size()); !reason.empty()) return timed_out(std::move(reason));
       if (never_frees && n != 0) heap.renew();
       blocks.zero(stream);
       tally.zero(stream);

@@ -84,7 +84,7 @@ std::string describe() {
       .member("flags", build_flags)
       .member("type", build_type)
       .member("identity", build_identity);
-  json.end_object().end_object();
+  json.end_object().member("serves", true).end_object();
   return json.text();
 }
 

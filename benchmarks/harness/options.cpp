@@ -40,7 +40,7 @@ options parse_options(std::vector<std::string> const& arguments) {
   std::map<std::string, std::function<void()>> const flags{
       {"--help", [&] { o.help = true; }},           {"--describe", [&] { o.describe = true; }},
       {"--summary", [&] { o.summary = true; }},     {"--allow-debug", [&] { o.allow_debug = true; }},
-      {"--first-run", [&] { o.first_run = true; }},
+      {"--first-run", [&] { o.first_run = true; }}, {"--serve", [&] { o.serve = true; }},
   };
   std::map<std::string, std::function<void(std::string const&)>> const settings{
       {"--case", [&](auto const& v) { o.case_name = v; }},
@@ -73,6 +73,7 @@ options parse_options(std::vector<std::string> const& arguments) {
   if (o.first_run && (o.runs != 1 || o.points.size() > 1)) {
     throw usage_error("--first-run: a process makes its first run once: expected one --point and --runs 1");
   }
+  if (o.serve && arguments.size() != 1) throw usage_error("--serve: expected no other option, as requests have their own");
   if (o.heap_bytes == std::uint64_t{0}) throw usage_error("--heap-bytes: expected more than 0");
   return o;
 }
@@ -80,6 +81,7 @@ options parse_options(std::vector<std::string> const& arguments) {
 char const* usage_text() {
   return "usage: gpuheap-bench --describe\n"
          "       gpuheap-bench --case NAME --allocator NAME [--point key=value,...]... [options]\n"
+         "       gpuheap-bench --serve\n"
          "\n"
          "Runs one benchmark case on one allocator, and prints for each point {\"begin\":k}, then its result as one line of JSON.\n"
          "\n"
@@ -94,6 +96,10 @@ char const* usage_text() {
          "  --graph FILE       Matrix Market file for the graph cases, instead of a generated graph\n"
          "  --scene FILE       OBJ or PLY file for kdtree, instead of a generated scene\n"
          "  --trace FILE       recording of a program for replay, instead of those that the points name\n"
+         "  --serve            do what standard input asks for, request after request: the number of its options and their values, then\n"
+         "                     each of them, with a zero byte after each; prints {\"serves\":true} once the device is ready, "
+         "{\"done\":true} after each "
+         "request\n"
          "  --first-run        with --runs 1: time the first run that the process makes of its heap\n"
          "  --summary          also print the median and the range of each metric to stderr\n"
          "  --allow-debug      time a debug or instrumented build\n"

@@ -14,6 +14,7 @@ struct options {
   bool summary = false;
   bool allow_debug = false;
   bool first_run = false;
+  bool serve = false;
   std::string case_name;
   std::string allocator;
   std::optional<std::uint64_t> heap_bytes;  // nothing: the backend's default

@@ -19,14 +19,24 @@ class pace {
 
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(clock::now() - start_).count(); }
 
-  // Whether `runs` timed runs are all that the point needs. A run may give several samples.
+  // Whether `runs` timed runs are all that the point needs. A run may give several samples. With the fewest that count a point ends
+  // before its limit would end it: two more runs must fit.
   [[nodiscard]] bool enough(std::size_t runs, std::size_t samples) const {
-    return runs >= s_.runs || (samples >= fewest() && s_.enough_s > 0 && seconds() >= s_.enough_s);
+    if (runs >= s_.runs) return true;
+    if (samples < fewest()) return false;
+    double const spent = seconds();
+    bool const late = s_.timeout_s > 0 && runs > 0 && spent + 2 * spent / static_cast<double>(runs) >= s_.timeout_s;
+    return late || (s_.enough_s > 0 && spent >= s_.enough_s);
   }
   [[nodiscard]] bool enough(std::size_t runs) const { return enough(runs, runs); }
 
   // Samples that are needed still, if the point takes so long that the fewest must do.
   [[nodiscard]] std::size_t lacking(std::size_t samples) const { return fewest() > samples ? fewest() - samples : 0; }
+
+  // For a loop that has made `passes`, the first of which are not counted: why those that are left take too long, or "".
+  [[nodiscard]] std::string too_slow_after(std::size_t passes, std::size_t samples) const {
+    return too_slow(static_cast<double>(passes), static_cast<double>(lacking(samples)));
+  }
 
   // Why the point will not be done within its time limit, or "": all the time so far went into `done` parts of the work, and `left` more
   // of them must follow. A point that the limit would end says so as soon as that can be told, and leaves its time to the others.

@@ -21,6 +21,7 @@
 #include "harness/device_array.hpp"
 #include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
+#include "harness/pace.hpp"
 #include "harness/region_work.hpp"
 
 namespace gpuheap::bench {
@@ -164,7 +165,9 @@ template <class A>
   device_array<float*> regions(phases == "one" ? 0 : threads);
   row malloc_cycles{"malloc_cycles", "cycles", {}}, work_cycles{"work_cycles", "cycles", {}}, free_cycles{"free_cycles", "cycles", {}},
       gflops{"gflops", "gflop/s", {}};
-  for (unsigned run = 0; run < warm_ups + s.runs; ++run) {
+  pace const timing(s);
+  for (unsigned run = 0; !timing.enough(malloc_cycles.samples.size()); ++run) {
+    if (auto reason = timing.too_slow_after(run, malloc_cycles.samples.size()); !reason.empty()) return timed_out(std::move(reason));
     if (A::traits.free == frees::never && run != 0) heap.renew();
     faults.zero(stream);
     if (phases == "one") {

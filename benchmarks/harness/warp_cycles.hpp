@@ -16,6 +16,7 @@
 #include "harness/free_or_release.hpp"
 #include "harness/heap_under_test.hpp"
 #include "harness/kernel_timer.hpp"
+#include "harness/pace.hpp"
 
 namespace gpuheap::bench {
 
@@ -87,9 +88,12 @@ template <class A>
   row kernel_us{"kernel_us", "us", {}}, failed_requests{"failed_requests", "count", {}};
   // Loads the kernel, which the timed one would wait for.
   if (s.first_run && simt::most_resident_threads<kernel>(p.block_threads()) == 0) return unsupported("the kernel has too many registers");
-  unsigned const last_round = s.first_run ? 0 : s.runs + 1;
-  for (unsigned round = 0; round <= last_round; ++round) {
-    bool const timed = s.first_run || (round != 0 && round != last_round);
+  pace const timing(s);
+  bool last = false;  // the round after the timed ones
+  for (unsigned round = 0; !last; ++round) {
+    last = s.first_run || (round != 0 && timing.enough(kernel_us.samples.size()));
+    bool const timed = s.first_run || (round != 0 && !last);
+    if (auto reason = timing.too_slow_after(round, kernel_us.samples.size()); !reason.empty() && !last) return timed_out(std::move(reason));
     if (fresh_heaps && round != 0) heap.renew();
     blocks.zero(stream);
     double const us = timer.time_us([&] { go(true, timed); });

@@ -124,6 +124,9 @@ def bench(
     backend: Backend = None,
     runs: Annotated[int | None, typer.Option(min=1, help="The number of timed runs of each point. Default: that of the suite.")] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="The time limit of each point in seconds. Default: that of the suite.")] = None,
+    enough: Annotated[
+        float | None, typer.Option(min=0, metavar="S", help="After so many seconds a point makes no more than five of its runs. Default: that of the suite.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Measure few points of each sweep, with few runs.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Measure every point of the suite, which takes hours.")] = False,
     seed: Annotated[int | None, typer.Option(min=0, help="The seed of all random numbers. Default: 1.")] = None,
@@ -155,9 +158,10 @@ def bench(
         float | None, typer.Option(min=0.001, metavar="M", help="Stop after so many minutes. The same command continues.")
     ] = None,
     no_baselines: Annotated[bool, typer.Option("--no-baselines", help="Leave out the baselines that the suite adds.")] = False,
+    apart: Annotated[bool, typer.Option("--apart", help="Measure each case of an allocator in a process of its own, which starts CUDA again.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong, or a bound is not met.")] = False,
 ) -> None:
-    """Measure suites or cases, in one process for each allocator and case.
+    """Measure suites or cases, one allocator at a time, each in a process of its own.
 
     The command writes each row as soon as its point finishes. The same command continues where an earlier one stopped.
     A table has rows of one build of the executable: the command refuses a table with rows of another build, or begins it anew.
@@ -173,6 +177,7 @@ def bench(
         baselines=not no_baselines,
         runs=runs,
         timeout_s=timeout,
+        enough_s=enough,
         quick=quick,
         full=full,
         seed=seed,
@@ -183,7 +188,7 @@ def bench(
     )
     if allocators and not request.allocators:
         raise UserError("--allocators names no allocator: write names separated by commas, as gpuheap,cuda")
-    where = Where(_checked(backend), gpus, scheduler, output, read_outside(allocator_header, type_name), for_claims)
+    where = Where(_checked(backend), gpus, scheduler, output, read_outside(allocator_header, type_name), apart, for_claims)
     until = math.inf if minutes is None else time.monotonic() + 60 * minutes
     policy = Policy(fresh=fresh, retry=retry, anew=anew, until=until)
     raise typer.Exit(run_bench(find_layout(), _console(), request, policy, where, strict))

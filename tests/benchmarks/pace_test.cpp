@@ -23,6 +23,13 @@ TEST(Pace, OneThatTakesLongMakesTheFewestThatCount) {
   EXPECT_TRUE(timing.enough(fewest_runs));
   EXPECT_TRUE(timing.enough(1, fewest_runs));  // one run of so many samples
 }
+TEST(Pace, OneThatHasTheFewestThatCountEndsBeforeItsLimit) {
+  pace const timing({.runs = 100, .graph_file = {}, .timeout_s = 0.05});
+  EXPECT_FALSE(timing.enough(fewest_runs));
+  let_pass(45);
+  EXPECT_FALSE(timing.enough(fewest_runs - 1));
+  EXPECT_TRUE(timing.enough(fewest_runs));
+}
 TEST(Pace, FewerRunsThanCountAreEnoughWhereFewerAreAskedFor) {
   pace const timing({.runs = 2, .graph_file = {}, .enough_s = 0.001});
   EXPECT_EQ(timing.lacking(0), 2u);

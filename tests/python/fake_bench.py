@@ -70,6 +70,7 @@ def description():
             {"name": name, "brief": f"what {name} does", "section": "Allocation", "parameters": keys} for name, keys in CASES.items()
         ],
         "version": "0.1.0",
+        "serves": settings.get("serves", False),
         "build": {"compiler": "fake 1.0", "flags": "-O3", "type": "Release", "identity": settings.get("identity", "")},
     }
 
@@ -127,6 +128,29 @@ def main(arguments):
             sys.exit(1)
         print(json.dumps(description()))
         return
+    if arguments == ["--serve"]:
+        log("serve")
+        say_densely({"serves": True})
+        while count := word():
+            sweep([word() for _ in range(int(count))])
+            say_densely({"done": True})
+        return
+    sweep(arguments)
+
+
+def say_densely(record):
+    print(json.dumps(record, separators=(",", ":")), flush=True)
+
+
+def word():
+    """A word of a request on standard input; "" at its end."""
+    letters = b""
+    while (letter := sys.stdin.buffer.read(1)) not in (b"", b"\0"):
+        letters += letter
+    return letters.decode()
+
+
+def sweep(arguments):
     if "--first-run" in arguments:
         arguments = [word for word in arguments if word != "--first-run"]
         log("first run")

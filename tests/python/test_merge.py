@@ -77,6 +77,9 @@ def test_a_table_with_fewer_points_of_another_build_is_left(two: Checkout) -> No
     ran = two.gpuheap("merge", "two", "--output", "one")
     assert ran.returncode == 0 and "not taken: mini: 10 points, and there are 12 of another build here" in ran.stdout
     assert (two.root / "one" / "mini.csv").read_bytes() == before
+    ran = two.gpuheap("merge", "two", "--output", "one", "--anew")
+    assert ran.returncode == 0 and "in place of 12 of another build" in ran.stdout
+    assert (two.root / "one" / "mini.csv").read_bytes() == table.read_bytes()
 
 
 def test_a_table_of_several_builds_is_left(two: Checkout) -> None:

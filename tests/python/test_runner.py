@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from fake_checkout import Checkout
 from gpuheap.errors import UserError
 from gpuheap.formats.points import make_point
 from gpuheap.formats.protocol import PointResult
+from gpuheap.running.children import Processes
 from gpuheap.running.runner import PointBegan, PointEnded, Sweep, SweepCutShort, run_sweep
 
 SIZES = (16, 32, 64, 128, 256)
@@ -40,7 +42,7 @@ def reason(events: list[object], index: int) -> str:
     return next(event.result.reason for event in events if isinstance(event, PointEnded) and event.index == index)
 
 
-def processes(bench: Checkout) -> list[str]:
+def starts(bench: Checkout) -> list[str]:
     return [line for line in bench.log() if line.startswith("start ")]
 
 
@@ -48,7 +50,7 @@ def test_a_sweep_without_faults_is_one_process(bench: Checkout, monkeypatch: pyt
     events = run(bench, monkeypatch, {})
     assert statuses(events) == ["ok"] * 5
     assert [event.index for event in events if isinstance(event, PointBegan)] == [0, 1, 2, 3, 4]
-    assert len(processes(bench)) == 1
+    assert len(starts(bench)) == 1
 
 
 def test_first_runs_are_each_of_a_process_of_their_own(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +89,7 @@ def test_the_point_that_dies_is_recorded_and_the_next_ones_run(
     events = run(bench, monkeypatch, {64: fault})
     assert statuses(events) == ["ok", "ok", status, "ok", "ok"]
     assert words in reason(events, 2)
-    started = processes(bench)
+    started = starts(bench)
     assert len(started) == 2
     assert "skip=3" in started[1]
 
@@ -105,7 +107,7 @@ def test_what_the_executable_reports_itself_needs_no_restart(bench: Checkout, mo
     events = run(bench, monkeypatch, {64: fault})
     assert statuses(events) == ["ok", "ok", fault, "ok", "ok"]
     assert reason(events, 2) == f"{fault}; as asked"
-    assert len(processes(bench)) == 1
+    assert len(starts(bench)) == 1
 
 
 def test_other_output_is_passed_over(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +138,7 @@ def test_finished_points_are_not_run_but_count_as_failures_in_a_row(bench: Check
     ok, crash = PointResult("ok"), PointResult("crash")
     events = run(bench, monkeypatch, {}, finished={0: ok, 3: ok})
     assert [event.index for event in events if isinstance(event, PointEnded)] == [1, 2, 4]
-    assert "points=3" in processes(bench)[0]
+    assert "points=3" in starts(bench)[0]
     events = run(bench, monkeypatch, {64: "crash"}, finished={0: crash, 1: crash})
     assert statuses(events) == ["crash"]
     assert events[-1] == SweepCutShort(2)
@@ -159,3 +161,64 @@ def test_closing_the_iterator_ends_the_process(bench: Checkout, monkeypatch: pyt
 def test_an_executable_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be run"):
         list(run_sweep(tmp_path / "none", Sweep("alloc_single", "sharded_spans", POINTS, 1, 1, 1, 1)))
+
+
+def served(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes, faults: dict[int, str], **more: object) -> list[object]:
+    bench.fail(**{f"sharded_spans/{size}": fault for size, fault in faults.items()})
+    bench.settings["serves"] = True
+    monkeypatch.setenv("FAKE_BENCH", json.dumps(bench.settings))
+    sweep = Sweep("alloc_single", "sharded_spans", POINTS, 1 << 24, 3, 20, 1, **more)  # type: ignore[arg-type]
+    return list(run_sweep(bench.bench, sweep, processes=processes))
+
+
+@pytest.fixture
+def processes() -> Iterator[Processes]:
+    with closing(Processes()) as those:
+        yield those
+
+
+def test_sweeps_of_an_allocator_share_a_process_that_serves(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
+    apart = [event.result for event in run(bench, monkeypatch, {}) if isinstance(event, PointEnded)]
+    bench.log()
+    for _ in range(3):
+        assert [event.result for event in served(bench, monkeypatch, processes, {}) if isinstance(event, PointEnded)] == apart
+    lines = bench.log()
+    assert lines.count("serve") == 1 and len([line for line in lines if line.startswith("start ")]) == 3
+
+
+@pytest.mark.parametrize("fault", ["crash", "exit3", "half", "garbage", "silent", "early"])
+def test_a_process_that_fails_is_followed_by_another(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes, fault: str) -> None:
+    served(bench, monkeypatch, processes, {})
+    events = served(bench, monkeypatch, processes, {64: fault})  # the process has the faults that it began with
+    assert statuses(events) == ["ok"] * 5
+    processes.close()
+    events = served(bench, monkeypatch, processes, {64: fault})
+    assert statuses(events) == ["ok", "ok", "crash", "ok", "ok"]
+    assert bench.log().count("serve") == 3  # the first, the second until it failed, the third for what was left
+    assert statuses(served(bench, monkeypatch, processes, {})) == ["ok", "ok", "crash", "ok", "ok"]
+    assert bench.log().count("serve") == 1
+
+
+def test_a_usage_error_of_a_process_that_serves_is_the_users(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
+    with pytest.raises(UserError, match="expected 5 entries, found 4"):
+        served(bench, monkeypatch, processes, {16: "usage"})
+
+
+def test_a_heap_of_the_process_is_not_shared(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
+    for _ in range(2):
+        served(bench, monkeypatch, processes, {}, process_wide=True)
+    assert bench.log().count("serve") == 2
+    assert statuses(served(bench, monkeypatch, processes, {}, process_wide=True, first_runs=3)) == ["ok"] * 5
+    lines = bench.log()
+    assert lines.count("serve") == lines.count("first run") == 15
+
+
+def test_a_large_heap_has_the_device_for_itself(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
+    served(bench, monkeypatch, processes, {})
+    child = processes.take(bench.bench, "sharded_spans")
+    assert child is not None
+    processes.keep(bench.bench, "another", child)
+    large = Sweep("alloc_single", "sharded_spans", (make_point({"threads": 100, "bytes": 16, "heap": "64GiB"}),), 1 << 24, 3, 20, 1)
+    assert large.largest_heap == 64 << 30
+    assert statuses(list(run_sweep(bench.bench, large, processes=processes))) == ["ok"]
+    assert child.process.poll() is not None

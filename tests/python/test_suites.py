@@ -10,6 +10,7 @@ import pytest
 from fake_checkout import REPOSITORY, SUITE
 
 from gpuheap.errors import UserError
+from gpuheap.formats.points import values_of
 from gpuheap.formats.results import COLUMNS
 from gpuheap.formats.suites import Suite, load_suite, load_suites, select
 from gpuheap.paths import Layout
@@ -149,6 +150,18 @@ def test_rows_of_a_papers_suite_have_five_runs_and_a_minute(tmp_path: Path) -> N
     ):
         with pytest.raises(UserError, match=complaint):
             of_paper(tmp_path, good.replace(old, new))
+
+
+@pytest.mark.parametrize("name", ["survey", "gallatin", "regeff", "stress"])
+def test_papers_points_have_twenty_runs_unless_one_takes_a_second(name: str) -> None:
+    suite = load_suites(Layout(REPOSITORY))[name]
+    for case_name in suite.cases:
+        case = suite.case(case_name, "cuda_malloc")
+        batches = min((value for grid in case.grids for value in values_of(grid.get("batches", (1,)))), key=int)
+        exact = case.metrics[0].startswith("registers")
+        assert exact or case.runs * int(batches) >= 20, case_name  # each batch is a run
+        assert case.enough_s == 0 or case.enough_s >= 20, case_name
+        assert case.timeout_s >= 60, case_name
 
 
 def test_without_a_time_that_is_enough_all_runs_count(suite: Suite) -> None:

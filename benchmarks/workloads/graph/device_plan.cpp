@@ -4,10 +4,22 @@
 
 namespace gpuheap::bench::graph {
 
+namespace {
+
+// The last plan made; null: none.
+std::shared_ptr<device_plan const>& last_plan() {
+  static std::shared_ptr<device_plan const> last;
+  return last;
+}
+
+}  // namespace
+
+void forget_plan() { last_plan() = nullptr; }
+
 std::shared_ptr<device_plan const> load_plan(plan_parameters const& parameters, bool undoing, stream_ref stream) {
   static plan_parameters last_parameters;
   static bool last_undoing = false;
-  static std::shared_ptr<device_plan const> last;
+  auto& last = last_plan();
   if (last != nullptr && parameters == last_parameters && undoing == last_undoing) return last;
 
   last = nullptr;  // two large plans at once may be too many

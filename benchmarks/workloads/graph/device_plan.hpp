@@ -29,4 +29,7 @@ struct device_plan {
 // out_of_memory.
 [[nodiscard]] std::shared_ptr<device_plan const> load_plan(plan_parameters const& parameters, bool undoing, stream_ref stream);
 
+// Gives back the memory of the plan that is kept.
+void forget_plan();
+
 }  // namespace gpuheap::bench::graph

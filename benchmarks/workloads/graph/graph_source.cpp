@@ -31,6 +31,12 @@ std::shared_ptr<edge_list const> read(std::string const& file) {
   return last = list;
 }
 
+// The last graph made; null: none.
+std::shared_ptr<device_csr const>& last_graph() {
+  static std::shared_ptr<device_csr const> last;
+  return last;
+}
+
 generated_graph generate(session const& s, point const& p) {
   auto const& name = source_of(s, p);
   if (!name.empty()) return make_named(name, s.seed);
@@ -41,7 +47,7 @@ generated_graph generate(session const& s, point const& p) {
 
 std::shared_ptr<device_csr const> load_graph(session const& s, point const& p, stream_ref stream, std::uint64_t hub_edges) {
   static std::string last_key;
-  static std::shared_ptr<device_csr const> last;
+  auto& last = last_graph();
   auto const& source = source_of(s, p);
   auto const key =
       source + "/" + p.text("scale") + "/" + p.text("edge_factor") + "/" + std::to_string(s.seed) + "/" + std::to_string(hub_edges);
@@ -60,6 +66,8 @@ std::shared_ptr<device_csr const> load_graph(session const& s, point const& p, s
   last_key = key;
   return last;
 }
+
+void forget_graph() { last_graph() = nullptr; }
 
 void check_graph(session const& s, point const& p) {
   if (is_file(s, p)) {

@@ -19,6 +19,9 @@ inline constexpr parameter edge_factor_parameter = number_parameter("edge_factor
 [[nodiscard]] std::shared_ptr<device_csr const> load_graph(session const& s, point const& p, stream_ref stream,
                                                            std::uint64_t hub_edges = 0);
 
+// Gives back the memory of the graph that is kept.
+void forget_graph();
+
 // Looks at the point's name, or reads its file, and throws usage_error if it is bad.
 void check_graph(session const& s, point const& p);
 

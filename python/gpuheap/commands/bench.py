@@ -36,6 +36,7 @@ class Where:
     scheduler: str | None
     output: Path | None
     outside: Outside | None
+    apart: bool = False  # each case of an allocator runs in a process of its own
     for_claims: bool = False  # only what open claims need, the most useful first
 
 
@@ -86,7 +87,10 @@ def _run_kernels(
             _check_name(name, executable, outside, where)
             request = replace(request, outside=name)
         assert executable is not None
-        workers = workers or local_workers(where.gpus, executable)
+        if not workers:
+            workers = locally = local_workers(where.gpus, executable, where.apart)
+            for worker in locally:
+                stack.callback(worker.close)
         plan = make_plan(request, suites, executable, outside)
         folder = where.output.resolve() if where.output is not None else results_folder(layout, executable)
         device = executable.description.device

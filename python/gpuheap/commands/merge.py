@@ -21,6 +21,7 @@ def merge(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="The folder that takes them. Default: results/ of their GPU, or build/results/simulator."),
     ] = None,
+    anew: Annotated[bool, typer.Option("--anew", help="Replace a table of another build even by one with fewer points.")] = False,
 ) -> None:
     """Add the tables of another folder, measured on a machine of the same kind. A table has rows of one build."""
     from gpuheap.errors import UserError
@@ -33,7 +34,7 @@ def merge(
         raise UserError(f"{folder} is not a folder: name one that gpuheap bench --output has written")
     gpu = (read_environment(folder).get("gpu") or {}).get("name")
     into = output if output is not None else layout.results / slug(gpu) if gpu else layout.simulated_results
-    done = merge_folders(folder, into, load_suites(layout))
+    done = merge_folders(folder, into, load_suites(layout), anew)
     out = console()
     for suite, points in done.points.items():
         dropped = f", in place of {done.dropped[suite]} of another build" if suite in done.dropped else ""

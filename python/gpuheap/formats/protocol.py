@@ -73,6 +73,7 @@ class Description:
     cases: tuple[CaseDescription, ...]
     version: str
     build: dict[str, str] = field(default_factory=dict)
+    serves: bool = False  # whether one process can make sweep after sweep
     raw: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def allocator(self, name: str) -> Allocator | None:
@@ -129,6 +130,7 @@ def parse_description(text: str) -> Description:
             cases=tuple(_case(entry) for entry in said["cases"]),
             version=str(said.get("version", "")),
             build={str(key): str(value) for key, value in dict(said.get("build") or {}).items()},
+            serves=said.get("serves") is True,
             raw=said,
         )
     except (KeyError, TypeError, ValueError) as error:

@@ -252,6 +252,7 @@ class SweepWriter:
             enough_s=sweep.case.enough_s,
             finished=finished,
             grids=tuple(grids[point] for point in sweep.points),
+            process_wide=(described := sweep.executable.description.allocator(sweep.allocator)) is not None and described.process_wide,
             first_runs=sweep.case.runs_that_count() if sweep.first_runs else 0,
         )
 

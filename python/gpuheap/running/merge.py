@@ -24,9 +24,9 @@ class Merged:
     dropped: dict[str, int] = field(default_factory=dict)  # the number of replaced points of another build, by suite
 
 
-def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
+def merge(source: Path, into: Path, suites: Mapping[str, Suite], anew: bool = False) -> Merged:
     """A table of the same build gets the points that it lacks, or that were measured again there; a table of another build replaces the one
-    here, unless it has fewer points, since a table has one build. In suites of programs each sweep has its own build, and replaces a sweep.
+    here, since a table has one build; one with fewer points does so only if `anew`. In suites of programs each sweep has its own build, and replaces a sweep.
     Rows that follow from others, as slowdowns over a reference, are computed from the merged rows.
 
     Raises UserError for another machine, and for tables that cannot be read, before anything is changed.
@@ -47,8 +47,12 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite]) -> Merged:
         changed: dict[Path, str] = {}
         for suite, table in ours.items():
             known = suites.get(suite)
-            join = _together if known is not None and known.programs else _of_one_build
-            rows = _in_order(join(theirs[suite].rows, table.rows, here, there, merged), known)
+            of_programs = known is not None and known.programs
+            if of_programs:
+                joined = _together(theirs[suite].rows, table.rows, here, there, merged)
+            else:
+                joined = _of_one_build(theirs[suite].rows, table.rows, here, there, merged, anew)
+            rows = _in_order(joined, known)
             if rows != table.rows:
                 changed[table.path] = text_of(rows)
         # All files are replaced or none, as rows and the record of their builds belong together.
@@ -63,7 +67,7 @@ def _check_machine(here: Environment, there: Environment) -> None:
         raise UserError(f"{there.path.parent} holds results of {names[1]}, {here.path.parent} those of {names[0]}: one folder is of one kind of machine")
 
 
-def _of_one_build(theirs: list[Row], ours: list[Row], here: Environment, there: Environment, merged: Merged) -> list[Row]:
+def _of_one_build(theirs: list[Row], ours: list[Row], here: Environment, there: Environment, merged: Merged, anew: bool) -> list[Row]:
     """The rows of the merged table, all of one build. Records in `here` which build that is."""
     their_builds, our_builds = there.builds_of(theirs), here.builds_of(ours)
     if not theirs or len(their_builds | our_builds) == 1:
@@ -73,8 +77,8 @@ def _of_one_build(theirs: list[Row], ours: list[Row], here: Environment, there: 
         merged.left.append(f"{suite}: {there.path.parent} has rows of {len(their_builds)} builds of it, and a table is of one: measure it again")
         return ours
     new, old = len({row.key for row in theirs}), len({row.key for row in ours})
-    if new < old:
-        merged.left.append(f"{suite}: {new} points, and there are {old} of another build here")
+    if new < old and not anew:
+        merged.left.append(f"{suite}: {new} points, and there are {old} of another build here, which --anew drops")
         return ours
     if old:
         merged.dropped[suite] = old

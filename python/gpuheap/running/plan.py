@@ -27,7 +27,7 @@ READABLE = {"graph": "a Matrix Market file", "scene": "an OBJ or PLY file", "tra
 BEGINNINGS = {"graph": b"%%MatrixMarket", "trace": b"gpuheap-trace"}
 SCENE_ENDINGS = (".obj", ".ply")
 READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # for each option, a case that reads its file
-CASES_ON_NEW_HEAPS = ("fragmentation",)  # in addition to all points with state=cold
+CASES_ON_NEW_HEAPS = ("fragmentation", "init")  # in addition to all points with state=cold
 # The keys that decide the size of a point's own heap.
 HEAP_AXES = ("heap", "times_root", *GENERATED_SCENE_AXES)
 # The most of the device's free memory that a suite's own heap size may take. A size that the user names is taken as it is.
@@ -43,6 +43,7 @@ class Request:
     baselines: bool = True  # whether to add the baselines that the suite names
     runs: int | None = None
     timeout_s: float | None = None
+    enough_s: float | None = None
     quick: bool = False
     full: bool = False
     seed: int | None = None
@@ -183,7 +184,8 @@ def _of_one_process(allocator: str, case: Case, points: tuple[Point, ...], execu
 
 def _adjusted(case: Case, request: Request) -> Case:
     case = case.cut() if request.quick else case.widened() if request.full else case
-    return dataclasses.replace(case, runs=request.runs or case.runs, timeout_s=request.timeout_s or case.timeout_s)
+    enough_s = case.enough_s if request.enough_s is None else request.enough_s
+    return dataclasses.replace(case, runs=request.runs or case.runs, timeout_s=request.timeout_s or case.timeout_s, enough_s=enough_s)
 
 
 def _heap_bytes(case: Case, request: Request, executable: Executable) -> tuple[int, str]:

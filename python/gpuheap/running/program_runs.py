@@ -25,9 +25,9 @@ from gpuheap.host.launch import find_program, prepare_folder
 from gpuheap.host.trace import ALLOCATE, COPY, LAUNCH, find_traces, read_trace
 from gpuheap.host.variables import for_trace, preloaded
 from gpuheap.metrics import METRICS
+from gpuheap.running.children import Stopped
 from gpuheap.running.executable import exit_words, last_line
 from gpuheap.running.program_modes import Mode, prepare_mode
-from gpuheap.running.runner import Stopped
 from gpuheap.units import format_seconds
 
 WRONG_RESULT = 4  # the exit code of a program that found its own result wrong

@@ -9,9 +9,10 @@ from typing import Any
 
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import Measurement, PointResult
+from gpuheap.running.children import Stopped
 from gpuheap.running.environment import machine_facts
 from gpuheap.running.executable import Executable, describe
-from gpuheap.running.runner import PointBegan, PointEnded, Stopped, Sweep, SweepCutShort, SweepEvent, run_sweep
+from gpuheap.running.runner import PointBegan, PointEnded, Sweep, SweepCutShort, SweepEvent, run_sweep
 
 Message = list[Any]  # what Dask\'s log of events can carry: lists, texts and numbers
 

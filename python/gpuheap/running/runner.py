@@ -1,29 +1,27 @@
-"""One sweep: one process of a benchmark executable, restarted after the points that it does not survive."""
+"""One sweep: one process of a benchmark executable, or its turn in one that serves, restarted after the points that it does not survive."""
 
 from __future__ import annotations
 
 import dataclasses
-import os
-import selectors
-import signal
-import subprocess
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuheap.errors import UserError
 from gpuheap.formats.points import Point
 from gpuheap.formats.protocol import Begin, Measurement, PointResult, ProtocolError, Result, parse_event
+from gpuheap.running.children import Child, Processes
 from gpuheap.running.executable import exit_words, last_line
-from gpuheap.units import format_seconds
+from gpuheap.units import format_seconds, parse_bytes
 
 FAILURES_THAT_END_A_GRID = 3
-LONGEST_LINE_BYTES = 64 << 20
 START_ALLOWANCE_S = 60.0  # the time allowed until the first point begins: device start-up, making the heap
 EXIT_ALLOWANCE_S = 10.0  # the time allowed for the process to end after its last point
+MOST_BESIDE_OTHERS = 32 << 30  # the largest heap beside which other processes may wait: each holds about half a GiB of the device
+SERVES, DONE = '{"serves":true}', '{"done":true}'  # lines of a process that serves
 
 
 @dataclass(frozen=True)
@@ -42,10 +40,16 @@ class Sweep:
     # The points that have results already, by index. They are not run, but count in the failures in a row that end a grid.
     finished: Mapping[int, PointResult] = field(default_factory=dict)
     grids: tuple[int, ...] = ()  # the number of each point's grid; empty: all are of one
+    process_wide: bool = False  # whether the heap belongs to the process, so that no other sweep can follow in it
     first_runs: int = 0  # the number of runs of each point if each needs a process of its own; 0: one process makes all runs
 
     def grid(self, index: int) -> int:
         return self.grids[index] if self.grids else 0
+
+    @property
+    def largest_heap(self) -> int:
+        named = (point.fields.get("heap") for point in self.points)
+        return max([self.heap_bytes, *(parse_bytes(str(size), "heap") for size in named if size)])
 
 
 @dataclass(frozen=True)
@@ -69,16 +73,17 @@ class SweepCutShort:
 SweepEvent = PointBegan | PointEnded | SweepCutShort
 
 
-class Stopped(Exception):
-    """The caller has ended the sweep."""
-
-
 def run_sweep(
-    executable: Path, sweep: Sweep, variables: Mapping[str, str] | None = None, stop: threading.Event | None = None
+    executable: Path,
+    sweep: Sweep,
+    variables: Mapping[str, str] | None = None,
+    stop: threading.Event | None = None,
+    processes: Processes | None = None,
 ) -> Generator[SweepEvent, None, None]:
     """Runs the points that are not finished. Closing the iterator ends the process; so does `stop`, set by another thread: Stopped.
 
-    `variables`: of the process's environment, beside those of this one.
+    `variables`: of the process's environment, beside those of this one. `processes`: those that wait, of an executable that can serve, all with
+    the same variables.
 
     Ends: each pass of the outer loop settles or gives up at least one point.
     """
@@ -95,11 +100,11 @@ def run_sweep(
         if sweep.first_runs:
             index = pending[settled]
             yield PointBegan(index)
-            results[index] = _first_runs(executable, sweep, sweep.points[index], variables, stop)
+            results[index] = _first_runs(executable, sweep, sweep.points[index], variables, stop, processes)
             settled += 1
             yield PointEnded(index, results[index])
             continue
-        with _Process(executable, sweep, [sweep.points[i] for i in pending], settled, variables, stop) as process:
+        with _Process(executable, sweep, [sweep.points[i] for i in pending], settled, variables, stop, processes) as process:
             for event in process.events(len(pending)):
                 index = pending[event.point]
                 if isinstance(event, Begin):
@@ -113,22 +118,37 @@ def run_sweep(
 
 
 def _first_runs(
-    executable: Path, sweep: Sweep, point: Point, variables: Mapping[str, str] | None, stop: threading.Event | None
+    executable: Path, sweep: Sweep, point: Point, variables: Mapping[str, str] | None, stop: threading.Event | None, processes: Processes | None
 ) -> PointResult:
-    """Measures a point each of whose runs needs a process of its own. The limit is for all runs together."""
-    began = time.monotonic()
+    """Measures a point each of whose runs needs a process of its own. The limit is for all runs together.
+
+    Processes that can serve start CUDA side by side, and run one after the other.
+    """
     one = dataclasses.replace(sweep, runs=1, enough_s=0.0, finished={}, grids=())
     runs: list[PointResult] = []
-    for _ in range(sweep.first_runs):
-        left = sweep.timeout_s - (time.monotonic() - began)
-        late = PointResult("timeout", f"{len(runs)} of {sweep.first_runs} runs, each in a process of its own, within {format_seconds(sweep.timeout_s)}")
-        if left <= 0:
-            return late
-        with _Process(executable, dataclasses.replace(one, timeout_s=left), [point], 0, variables, stop) as process:
-            ended = [event.result for event in process.events(1) if isinstance(event, Result)]
-        if not ended or ended[-1].status != "ok":
-            return late if ended and ended[-1].status == "timeout" else ended[-1] if ended else PointResult("crash", "ended without a result")
-        runs.append(ended[-1])
+    with ExitStack() as at_end:
+        children: list[Child | None] = [None] * sweep.first_runs
+        if processes is not None:
+            if sweep.largest_heap > MOST_BESIDE_OTHERS:
+                processes.close()
+            for index in range(sweep.first_runs):
+                children[index] = child = Child([str(executable), "--serve"], variables, serves=True)
+                at_end.callback(child.end)
+            ready = time.monotonic() + START_ALLOWANCE_S
+            for child in filter(None, children):
+                with suppress(TimeoutError):
+                    child.output.line(ready, stop)
+        began = time.monotonic()
+        for child in children:
+            left = sweep.timeout_s - (time.monotonic() - began)
+            late = PointResult("timeout", f"{len(runs)} of {sweep.first_runs} runs, each in a process of its own, within {format_seconds(sweep.timeout_s)}")
+            if left <= 0:
+                return late
+            with _Process(executable, dataclasses.replace(one, timeout_s=left), [point], 0, variables, stop, None, child) as process:
+                ended = [event.result for event in process.events(1) if isinstance(event, Result)]
+            if not ended or ended[-1].status != "ok":
+                return late if ended and ended[-1].status == "timeout" else ended[-1] if ended else PointResult("crash", "ended without a result")
+            runs.append(ended[-1])
     together = zip(*(run.measurements for run in runs), strict=True)
     return PointResult("ok", "", tuple(Measurement(each[0].metric, each[0].unit, tuple(m.samples[0] for m in each)) for each in together))
 
@@ -156,49 +176,38 @@ class _Process:
         skip: int,
         variables: Mapping[str, str] | None,
         stop: threading.Event | None,
+        processes: Processes | None = None,
+        child: Child | None = None,
     ) -> None:
-        command = [str(executable), "--case", sweep.case, "--allocator", sweep.allocator]
-        command += ["--heap-bytes", str(sweep.heap_bytes), "--runs", str(sweep.runs), "--seed", str(sweep.seed)]
-        command += ["--timeout-s", f"{sweep.timeout_s:g}", "--enough-s", f"{sweep.enough_s:g}"]
-        for option, path in sweep.files:
-            command += [f"--{option}", str(path)]
-        for point in points:
-            command += ["--point", point.argument]
-        if sweep.first_runs:
-            command += ["--first-run"]
-        if skip:
-            command += ["--skip", str(skip)]
+        """`processes`: where the process comes from and goes to if it serves. `child`: the process, which has begun to serve."""
+        words = _request(sweep, points, skip)
+        self._executable, self._allocator, self._stop = executable, sweep.allocator, stop
         self._timeout_s = sweep.timeout_s
         self._next = skip
-        try:
-            # The process gets a session of its own: Ctrl-C reaches only this process, which then ends the other one and its children.
-            self._child = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                env={**os.environ, **variables} if variables else None,
-            )
-        except OSError as error:
-            raise UserError(f"{executable} cannot be run: {error.strerror}") from None
-        self._output = _Output(self._child, stop)
+        self._processes = processes if child is None else None
+        self._waits = False  # whether the process has ended its sweep, and waits for another
+        self._deadline = time.monotonic() + max(self._timeout_s, START_ALLOWANCE_S)
+        self._child = child or (_serving(executable, sweep, variables, processes) if processes is not None else Child([str(executable), *words], variables))
+        if self._child.serves:
+            self._child.ask(words, self._deadline, stop)
 
     def __enter__(self) -> _Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kill()
-        self._output.close()
-        self._child.wait()
+        if self._waits and self._processes is not None:
+            self._processes.keep(self._executable, self._allocator, self._child)
+        else:
+            self._child.end()
 
     def events(self, count: int) -> Iterator[Begin | Result]:
         began: int | None = None
-        deadline = time.monotonic() + max(self._timeout_s, START_ALLOWANCE_S)
+        output = self._child.output
+        deadline = self._deadline
         # Ends: every line moves to a later event, and waiting for one is bounded by the deadline.
         while True:
             try:
-                line = self._output.line(deadline)
+                line = output.line(deadline, self._stop)
             except TimeoutError:
                 waited = self._timeout_s if began is not None else max(self._timeout_s, START_ALLOWANCE_S)
                 what = "no result" if began is not None else "did not begin the point"
@@ -206,7 +215,7 @@ class _Process:
                 return
             if line is None:
                 break
-            if not line.startswith("{"):
+            if not line.startswith("{") or line == SERVES:
                 continue  # a kernel's or a library's own output
             try:
                 event = parse_event(line)
@@ -216,7 +225,7 @@ class _Process:
                     raise ProtocolError(f"a result for point {event.point}, which was not begun")
             except ProtocolError as error:
                 # An incomplete last line means that the process died while it wrote.
-                if self._output.at_end_of_half_line():
+                if output.at_end_of_half_line():
                     break
                 yield Result(self._next, PointResult("crash", f"broke the protocol: {error}"))
                 return
@@ -229,11 +238,11 @@ class _Process:
             self._next = event.point + 1
             yield event
             if self._next == count:
-                self._wait(EXIT_ALLOWANCE_S)
+                self._waits = self._at_end()
                 return
             deadline = time.monotonic() + max(self._timeout_s, START_ALLOWANCE_S)
-        code = self._wait(EXIT_ALLOWANCE_S)
-        said = last_line(self._output.errors())
+        code = self._child.wait(EXIT_ALLOWANCE_S)
+        said = last_line(output.errors())
         if code == 2 and began is None:
             raise UserError(said or "the benchmark executable refused its arguments")
         if code is None:
@@ -244,90 +253,35 @@ class _Process:
             reason = exit_words(code) + (f": {said}" if said else "")
         yield Result(self._next, PointResult("crash", reason))
 
-    def _wait(self, seconds: float) -> int | None:
-        try:
-            return self._child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-
-    def _kill(self) -> None:
-        """Ends the process and its children. A process that already ended is left alone."""
-        if self._child.poll() is None:
-            # The process may end between the two calls.
-            with suppress(ProcessLookupError):
-                os.killpg(self._child.pid, signal.SIGKILL)
+    def _at_end(self) -> bool:
+        """Waits for the end of the process, or of the sweep if the process serves. Whether it waits for another sweep then."""
+        if not self._child.serves:
+            self._child.wait(EXIT_ALLOWANCE_S)
+            return False
+        with suppress(TimeoutError):
+            return self._child.output.line(time.monotonic() + EXIT_ALLOWANCE_S, self._stop) == DONE
+        return False
 
 
-class _Output:
-    """Reads the two pipes of a process: standard output by lines, and the last part of standard error."""
+def _request(sweep: Sweep, points: Sequence[Point], skip: int) -> list[str]:
+    """The words after the executable's name."""
+    words = ["--case", sweep.case, "--allocator", sweep.allocator]
+    words += ["--heap-bytes", str(sweep.heap_bytes), "--runs", str(sweep.runs), "--seed", str(sweep.seed)]
+    words += ["--timeout-s", f"{sweep.timeout_s:g}", "--enough-s", f"{sweep.enough_s:g}"]
+    for option, path in sweep.files:
+        words += [f"--{option}", str(path)]
+    for point in points:
+        words += ["--point", point.argument]
+    if sweep.first_runs:
+        words += ["--first-run"]
+    if skip:
+        words += ["--skip", str(skip)]
+    return words
 
-    def __init__(self, child: subprocess.Popen[bytes], stop: threading.Event | None) -> None:
-        assert child.stdout is not None and child.stderr is not None
-        self._child = child
-        self._stop = stop
-        self._out, self._err = child.stdout, child.stderr
-        self._selector = selectors.DefaultSelector()
-        for pipe in (self._out, self._err):
-            os.set_blocking(pipe.fileno(), False)
-            self._selector.register(pipe, selectors.EVENT_READ)
-        self._unread = b""
-        self._errors = b""
-        self._ended = False
-        self._half_line = False
 
-    def line(self, deadline: float) -> str | None:
-        """The next line, None at the end. A last line without a line break is returned too. Raises TimeoutError at the deadline.
-
-        Ends: each pass reads something, meets the end, or lets time pass towards the deadline.
-        """
-        while True:
-            text, newline, rest = self._unread.partition(b"\n")
-            if newline:
-                self._unread = rest
-                return text.decode(errors="replace")
-            if self._ended or len(text) > LONGEST_LINE_BYTES:
-                self._unread = b""
-                self._half_line = bool(text)
-                return text.decode(errors="replace") if text else None
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise TimeoutError
-            if self._stop is not None and self._stop.is_set():
-                raise Stopped
-            # Half a second at most: a process may end while something that it started holds the pipe open.
-            ready = self._selector.select(min(left, 0.5))
-            for key, _ in ready:
-                self._read(key.fileobj)
-            if not ready and self._child.poll() is not None:
-                self._ended = True
-
-    def at_end_of_half_line(self) -> bool:
-        return self._half_line
-
-    def errors(self) -> str:
-        """The last part of standard error."""
-        while True:
-            before = len(self._errors)
-            if self._err in [key.fileobj for key in self._selector.get_map().values()]:
-                self._read(self._err)
-            if len(self._errors) == before or len(self._errors) > 1 << 16:
-                return self._errors[-4096:].decode(errors="replace")
-
-    def close(self) -> None:
-        self._selector.close()
-        self._out.close()
-        self._err.close()
-
-    def _read(self, pipe: object) -> None:
-        out = pipe is self._out
-        try:
-            part = os.read((self._out if out else self._err).fileno(), 1 << 16)
-        except BlockingIOError:
-            return
-        if not part:
-            self._selector.unregister(self._out if out else self._err)
-            self._ended = self._ended or out
-        elif out:
-            self._unread += part
-        else:
-            self._errors = (self._errors + part)[-(1 << 16) :]
+def _serving(executable: Path, sweep: Sweep, variables: Mapping[str, str] | None, processes: Processes) -> Child:
+    """A process that serves: one that waits, or a new one. A heap of the whole process has one size for the process's life."""
+    if sweep.largest_heap > MOST_BESIDE_OTHERS:
+        processes.close()
+    waiting = None if sweep.process_wide else processes.take(executable, sweep.allocator)
+    return waiting or Child([str(executable), "--serve"], variables, serves=True)

@@ -10,10 +10,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from gpuheap.errors import UserError
+from gpuheap.running.children import Processes
 from gpuheap.running.executable import Executable
 from gpuheap.running.runner import Sweep, SweepEvent, run_sweep
 from gpuheap.toolkit import gpu_names
@@ -53,18 +54,29 @@ class LocalWorker:
     """Processes of this machine, on the GPU that CUDA picks or on a given one."""
 
     gpu: str = ""  # as CUDA_VISIBLE_DEVICES names it; empty: CUDA's choice
+    processes: Processes | None = field(default=None, compare=False)  # those that wait for their next sweep; None: each sweep is a process
 
     @property
     def name(self) -> str:
         return f"GPU {self.gpu}" if self.gpu else ""
 
     def run(self, executable: Executable, sweep: Sweep, stop: threading.Event) -> Iterator[SweepEvent]:
-        with closing(run_sweep(executable.path, sweep, {VISIBLE: self.gpu} if self.gpu else None, stop)) as events:
+        processes = self.processes if executable.description.serves else None
+        with closing(run_sweep(executable.path, sweep, {VISIBLE: self.gpu} if self.gpu else None, stop, processes)) as events:
             yield from events
 
+    def close(self) -> None:
+        """Ends the processes that wait."""
+        if self.processes is not None:
+            self.processes.close()
 
-def local_workers(gpus: str | None, executable: Executable) -> list[LocalWorker]:
-    """The GPUs that `--gpus` names: `all`, a number of them, or their indices as `0,2`."""
+
+def local_workers(gpus: str | None, executable: Executable, apart: bool = False) -> list[LocalWorker]:
+    """The GPUs that `--gpus` names: `all`, a number of them, or their indices as `0,2`. `apart`: each sweep has a process of its own."""
+    return [replace(worker, processes=None if apart else Processes()) for worker in _named_gpus(gpus, executable)]
+
+
+def _named_gpus(gpus: str | None, executable: Executable) -> list[LocalWorker]:
     if gpus is None:
         return [LocalWorker()]
     if executable.backend != "cuda":

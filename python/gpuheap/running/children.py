@@ -1,0 +1,180 @@
+"""Processes of benchmark executables: starting them, reading what they print, and keeping those that serve for the next sweep."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from gpuheap.errors import UserError
+
+LONGEST_LINE_BYTES = 64 << 20
+
+
+class Stopped(Exception):
+    """The caller has ended the sweep."""
+
+
+class Child:
+    """A running executable, either for one sweep or, with --serve, for one after the other."""
+
+    def __init__(self, command: Sequence[str], variables: Mapping[str, str] | None, serves: bool = False) -> None:
+        self.serves = serves
+        try:
+            # The process gets a session of its own: Ctrl-C reaches only this process, which then ends the other one and its children.
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE if serves else subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                env={**os.environ, **variables} if variables else None,
+            )
+        except OSError as error:
+            raise UserError(f"{command[0]} cannot be run: {error.strerror}") from None
+        self.output = Output(self.process)
+
+    def ask(self, words: Sequence[str], deadline: float, stop: threading.Event | None) -> None:
+        """Sends a request to a process that serves. One that is gone or does not read is noticed by the lack of an answer.
+
+        Ends: each pass writes something, or lets time pass towards the deadline.
+        """
+        request = memoryview(b"".join(word.encode(errors="surrogateescape") + b"\0" for word in (str(len(words)), *words)))
+        assert self.process.stdin is not None
+        pipe = self.process.stdin.fileno()
+        os.set_blocking(pipe, False)
+        with selectors.DefaultSelector() as selector, suppress(BrokenPipeError):
+            selector.register(pipe, selectors.EVENT_WRITE)
+            while request and time.monotonic() < deadline:
+                if stop is not None and stop.is_set():
+                    raise Stopped
+                if selector.select(0.5):
+                    request = request[os.write(pipe, request) :]
+
+    def wait(self, seconds: float) -> int | None:
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def end(self) -> None:
+        """Ends the process and its children. A process that already ended is left alone."""
+        if self.process.poll() is None:
+            # The process may end between the two calls.
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self.output.close()
+        self.process.wait()
+
+
+class Processes:
+    """Processes that serve and wait for their next sweep, one for each allocator: a start of CUDA takes longer than most points.
+
+    A process that waits holds no memory of the device but its context.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[Path, str], Child] = {}
+
+    def take(self, executable: Path, allocator: str) -> Child | None:
+        child = self._waiting.pop((executable, allocator), None)
+        if child is not None and child.process.poll() is not None:
+            child.end()
+            return None
+        return child
+
+    def keep(self, executable: Path, allocator: str, child: Child) -> None:
+        child.output.forget()
+        self._waiting[executable, allocator] = child
+
+    def close(self) -> None:
+        while self._waiting:
+            self._waiting.popitem()[1].end()
+
+
+class Output:
+    """Reads the two pipes of a process: standard output by lines, and the last part of standard error."""
+
+    def __init__(self, child: subprocess.Popen[bytes]) -> None:
+        assert child.stdout is not None and child.stderr is not None
+        self._child = child
+        self._out, self._err = child.stdout, child.stderr
+        self._selector = selectors.DefaultSelector()
+        for pipe in (self._out, self._err):
+            os.set_blocking(pipe.fileno(), False)
+            self._selector.register(pipe, selectors.EVENT_READ)
+        self._unread = b""
+        self._errors = b""
+        self._ended = False
+        self._half_line = False
+
+    def line(self, deadline: float, stop: threading.Event | None = None) -> str | None:
+        """The next line, None at the end. A last line without a line break is returned too. Raises TimeoutError at the deadline, and Stopped
+        once `stop` is set.
+
+        Ends: each pass reads something, meets the end, or lets time pass towards the deadline.
+        """
+        while True:
+            text, newline, rest = self._unread.partition(b"\n")
+            if newline:
+                self._unread = rest
+                return text.decode(errors="replace")
+            if self._ended or len(text) > LONGEST_LINE_BYTES:
+                self._unread = b""
+                self._half_line = bool(text)
+                return text.decode(errors="replace") if text else None
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            if stop is not None and stop.is_set():
+                raise Stopped
+            # Half a second at most: a process may end while something that it started holds the pipe open.
+            ready = self._selector.select(min(left, 0.5))
+            for key, _ in ready:
+                self._read(key.fileobj)
+            if not ready and self._child.poll() is not None:
+                self._ended = True
+
+    def forget(self) -> None:
+        """Forgets what the process wrote to standard error so far."""
+        self.errors()
+        self._errors = b""
+
+    def at_end_of_half_line(self) -> bool:
+        return self._half_line
+
+    def errors(self) -> str:
+        """The last part of standard error."""
+        while True:
+            before = len(self._errors)
+            if self._err in [key.fileobj for key in self._selector.get_map().values()]:
+                self._read(self._err)
+            if len(self._errors) == before or len(self._errors) > 1 << 16:
+                return self._errors[-4096:].decode(errors="replace")
+
+    def close(self) -> None:
+        self._selector.close()
+        self._out.close()
+        self._err.close()
+
+    def _read(self, pipe: object) -> None:
+        out = pipe is self._out
+        try:
+            part = os.read((self._out if out else self._err).fileno(), 1 << 16)
+        except BlockingIOError:
+            return
+        if not part:
+            self._selector.unregister(self._out if out else self._err)
+            self._ended = self._ended or out
+        elif out:
+            self._unread += part
+        else:
+            self._errors = (self._errors + part)[-(1 << 16) :]
