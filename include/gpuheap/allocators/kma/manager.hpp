@@ -15,7 +15,8 @@
 //   2. a thread that makes a free superblock one that is in use makes it a head, unless it is full then;
 //   3. a thread that gives back a block of a full superblock puts it into the room set;
 //   4. a thread that replaces a head, or takes a bit out of a room set, looks at the superblock's word afterwards, and puts it into the
-//      room set of its class if it is partly in use. What it sees is at least as new as what made the superblock a head, or set the bit. If
+//      room set of its class if it is partly in use. It sees a state at least as new as the
+//      one that made the superblock a head, or set the bit. If
 //      it sees a full superblock, or a free one, then threads that have changed that since have done 3, or 1 and 2.
 //
 // While a thread is at 2 or 4, a superblock can be nowhere: `moves` counts these. A search that found nothing counts only if nothing was

@@ -15,7 +15,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What the thread of a claim with the duty does.
+// The work of the thread whose claim has the refill duty.
 template <class Named>
 struct refills : partial_choice<Named> {
   static constexpr tuning Tuning = Named::tuned;
@@ -217,7 +217,7 @@ struct refills : partial_choice<Named> {
     at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::consume_release);
     if (!used_up) active_classes().add(c);
   }
-  // What can wait until a new span is in use: counting it, clearing stale summary bits, releasing pages that it has no use for.
+  // The work that can wait until a new span is in use: counting it, clearing stale summary bits, releasing pages that it has no use for.
   GPUHEAP_COLD void finish_new_span(demand d, segment_map::claim got) {
     segments().finish_claim(got);
     unsigned length = got.length;
