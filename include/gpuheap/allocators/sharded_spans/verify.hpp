@@ -1,4 +1,4 @@
-// The invariants of a heap at rest, as code. Host only: for tests, and for users who suspect their heap (heap::verify).
+// Checks the invariants of a heap at rest. Host only: for tests, and for users who suspect their heap (heap::verify).
 //
 // At rest means that no kernel is running on the heap. Then:
 //   1. no relocation is open, and every page is exactly one of: free (in a whole segment or a broken one), in a span, in a large
