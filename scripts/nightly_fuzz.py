@@ -4,9 +4,10 @@
     python scripts/nightly_fuzz.py --seconds 1800             as many as half an hour makes; the next night goes on
     python scripts/nightly_fuzz.py --executions 100000 trace  one target, briefly
 
-Executions add up over nights. build/fuzz/executions.csv has a row for each piece of a run, with the target's build: a target whose code has changed begins anew. What a run
-finds of new inputs stays in build/fuzz/grown, where the next run begins. Needs clang with libFuzzer (apt-get install clang-19 libclang-rt-19-dev) and
-CMake; builds into build/fuzz. Exit codes: 0 nothing found, 1 findings, 2 it cannot run or was stopped."""
+Executions add up over nights. build/fuzz/executions.csv has a row for each piece of a run, with the target's build: a target whose code has changed
+begins anew. What a run finds of new inputs stays in build/fuzz/grown, where the next run begins.
+Needs clang with libFuzzer (apt-get install clang-19 libclang-rt-19-dev) and CMake; builds into build/fuzz.
+Exit codes: 0 nothing found, 1 findings, 2 it cannot run or was stopped."""
 
 from __future__ import annotations
 
@@ -35,8 +36,8 @@ LONGEST = {"capi": 256, "code": 4096}  # bytes of an input; the files that the o
 LONGEST_OF_OTHERS = 1024
 PIECE_S = 300  # of a run, after which its executions are noted down
 COLUMNS = ("ended", "target", "build", "executions", "seconds", "finding")
-# The readers refuse by exceptions, at each of which AddressSanitizer clears the frames that it keeps for uses after return: this, and the stacks of allocations, are
-# four fifths of the time. A short run has both, and the stacks of a finding come when its file is run by hand.
+# The readers refuse by exceptions, at each of which AddressSanitizer clears the frames that it keeps for uses after return: this, and the stacks of
+# allocations, are most of the time. A short run has both, and the stacks of a finding come when its file is run by hand.
 FAST = "malloc_context_size=0:detect_stack_use_after_return=0:quarantine_size_mb=16"
 
 

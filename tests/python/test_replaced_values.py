@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from gpuheap.errors import UserError
 from gpuheap.formats import suites
 from gpuheap.judging import reader
