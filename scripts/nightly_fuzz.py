@@ -114,14 +114,19 @@ class Tally:
         self.path = path
         self.lock = threading.Lock()
         self.made: dict[tuple[str, str], int] = {}
+        rows = []
         if path.exists():
             with path.open(newline="") as file:
-                for row in csv.DictReader(file):
-                    if set(row) == set(COLUMNS) and str(row["executions"]).isdigit():  # else it was being written when the machine stopped
-                        self.made[row["target"], row["build"]] = self.of(row["target"], row["build"]) + int(row["executions"])
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(",".join(COLUMNS) + "\n")
+                rows = [row for row in csv.DictReader(file) if None not in row.values() and set(row) == set(COLUMNS)]
+        # Written anew: a row that was being written when the machine stopped is no row.
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        for row in rows:
+            key = row["target"], row["build"]
+            self.made[key] = self.made.get(key, 0) + int(row["executions"])
 
     def of(self, target: str, build: str) -> int:
         return self.made.get((target, build), 0)
@@ -131,7 +136,7 @@ class Tally:
         with self.lock:
             self.made[outcome.target, build] = self.of(outcome.target, build) + outcome.executions
             with self.path.open("a", newline="") as file:
-                csv.writer(file).writerow((ended, outcome.target, build, outcome.executions, f"{seconds:.0f}", outcome.finding or ""))
+                csv.writer(file, lineterminator="\n").writerow((ended, outcome.target, build, outcome.executions, f"{seconds:.0f}", outcome.finding or ""))
 
 
 def build_of(target: str, folder: Path = BUILD) -> str:
