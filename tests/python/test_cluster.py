@@ -41,7 +41,12 @@ class LocalCluster:
             "--scheduler-file",
             str(self.file),
         )
-        self._until(self.file.exists)
+        try:
+            # The file is there before its text is.
+            self._until(lambda: self.file.exists() and self.file.read_text().rstrip().endswith("}"))
+        except BaseException:
+            self.close()
+            raise
         self.address: str = json.loads(self.file.read_text())["address"]
 
     def add_worker(self, **variables: str) -> subprocess.Popen[bytes]:

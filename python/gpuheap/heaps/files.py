@@ -71,5 +71,6 @@ def _built(name: str, folder: str, target: str) -> Path:
     if found:
         return max(found, key=lambda path: path.stat().st_mtime)
     raise MissingPart(
-        f"gpuheap: no {name} in {installed.parent}: install the wheel, or in a checkout: cmake --preset cuda && cmake --build --preset cuda --target {target}"
+        f"gpuheap: no {name} in {installed.parent}: install the wheel, or in a checkout: "
+        f"cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset cuda --target {target}"
     )

@@ -37,7 +37,7 @@ def find_heap(mode: str, library: Path, layout: Layout) -> Path:
     places = [folder / f"libgpuheap_host_heap_{name}.so" for folder in folders]
     path = next((place for place in places if place.is_file()), None)
     if path is None:
-        build = f"cmake --preset cuda && cmake --build --preset cuda --target gpuheap_host_heap_{name}"
+        build = f"cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset cuda --target gpuheap_host_heap_{name}"
         where = f"{layout.root} (./demo puts cmake into build/venv/bin)"
         raise UserError(f"--mode: the heap of '{name}' is not built ({places[0]} is not there): run {build} in {where}")
     head = _head(path)

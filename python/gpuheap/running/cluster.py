@@ -122,9 +122,12 @@ class Cluster:
 
     def answers(self) -> bool:
         """Whether the scheduler answers a question now: the client notices a lost one late, and the system takes connections for one that is just ending."""
+        scheduler = self._client.scheduler
+        if scheduler is None:
+            return False
         try:
             _reachable(self.address)  # refused at once, where nothing listens
-            self._client.sync(self._client.scheduler.echo, data=0, callback_timeout=CONNECT_S)
+            self._client.sync(scheduler.echo, data=0, callback_timeout=CONNECT_S)
         except Exception:
             return False
         return self.connected

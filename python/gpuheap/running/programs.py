@@ -25,7 +25,7 @@ from gpuheap.running.program_workers import Left, ModeEnded, ProgramWorker, RunB
 from gpuheap.running.runner import PointBegan, PointEnded
 from gpuheap.running.workers import Dispatcher, TimeIsUp
 
-BUILD = "cmake --preset cuda && cmake --build --preset cuda --target gpuheap_programs gpuheap_host"
+BUILD = "cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset cuda --target gpuheap_programs gpuheap_host"
 
 
 @dataclass

@@ -1,0 +1,37 @@
+"""What CMake answers where it cannot configure: one line that says what is missing, and what to do."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (
+            ("-DGPUHEAP_ENABLE_CUDA=OFF", "-DGPUHEAP_ENABLE_HOST=OFF"),
+            "gpuheap: no backend is left to build, with GPUHEAP_ENABLE_CUDA=OFF and GPUHEAP_ENABLE_HOST=OFF: "
+            "configure with -DGPUHEAP_ENABLE_CUDA=ON (needs nvcc) or -DGPUHEAP_ENABLE_HOST=ON (needs Boost.Context)",
+        ),
+        (
+            ("-DGPUHEAP_ENABLE_CUDA=OFF", "-DGPUHEAP_BUILD_TOOLS=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON"),
+            "gpuheap: the tests need GoogleTest, which is not found: sudo apt-get install libgtest-dev, or configure with -DGPUHEAP_BUILD_TESTS=OFF",
+        ),
+    ],
+)
+def test_what_cannot_be_configured_is_told_in_a_line(tmp_path: Path, options: tuple[str, ...], complaint: str) -> None:
+    if shutil.which("cmake") is None or shutil.which("ninja") is None:
+        pytest.skip("no CMake or no Ninja: ./test sets them up")
+    deps = ROOT / "build" / "deps" / "usr"  # where ./test puts Boost for a user who is not root
+    command = ["cmake", "-S", str(ROOT), "-B", str(tmp_path / "build"), "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={deps}", *options]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert ran.returncode != 0
+    errors = re.findall(r"CMake Error at .*\n((?:\s.*\n)+)", ran.stderr)
+    assert [error.strip() for error in errors] == [complaint]
