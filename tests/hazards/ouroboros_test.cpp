@@ -319,7 +319,11 @@ struct queue_of_the_wrong_pool : virtual_queue<gpuheap::structures::array_direct
   };
   template <class Storage>
   unsigned pop(warp_group group, unsigned wanted, unsigned& value, Storage const& storage) const {
-    return base::pop(group, wanted, value, wrong_storage<Storage>{storage});
+    unsigned const got = base::pop(group, wanted, value, wrong_storage<Storage>{storage});
+    // As in queue_that_looks: memory that is no page is not written to.
+    bool const is_page = value >> decltype(storage.heap->at)::lg_pages < storage.heap->num_chunks;
+    if (group.rank() < got && !is_page) throw std::runtime_error("no page was ever pushed that lies there");
+    return got;
   }
 };
 TEST(Hazard12, QueueChunksGoBackToTheWrongInstance) {

@@ -48,6 +48,27 @@ struct fences {
 };
 struct right {
 #include "kma.cl"
+#include "kma_containers.cl"
+};
+// The containers of a text in which nothing orders.
+struct containers_without_fences {
+#include "kma.cl"
+#undef KMA_FENCE
+#define KMA_FENCE() (void)0
+#include "kma_containers.cl"
+#undef KMA_FENCE
+#define KMA_FENCE() fences::between()
+};
+// The tail is raised by a plain addition.
+struct queue_that_adds {
+#include "kma.cl"
+  static uint atomic_cmpxchg(word at, uint expected, uint value) {
+    uint const seen = load(at);
+    if (seen != expected) return seen;
+    atomic(at).fetch_add(value - expected, simt::relaxed);
+    return expected;
+  }
+#include "kma_containers.cl"
 };
 // The fences are left out.
 struct without_fences {
@@ -234,5 +255,141 @@ bool one_of_two_frees_is_refused() {
          h.examine().held_superblocks == 0;
 }
 TEST(KmaText, OneOfTwoFreesIsRefused) { hazards::expect_right(num_seeds(1000), one_of_two_frees_is_refused); }
+
+// ---- the list and the queue
+
+// Kernel: each thread appends entries of two words that tell whose they are.
+template <class Kma>
+struct append_entries {
+  typename Kma::kma_heap* heap;
+  typename Kma::kma_list* list;
+  unsigned rounds;
+  unsigned* refused;
+  void operator()(unsigned i) const {
+    for (unsigned round = 0; round < rounds; ++round) {
+      uint const at = Kma::kma_list_add(heap, list, 8);
+      if (at == KMA_NONE) {
+        simt::atomic_ref<unsigned>{*refused}.fetch_add(1, simt::relaxed);
+        continue;
+      }
+      auto* const entry = static_cast<uint*>(Kma::kma_list_at(heap, list, at, 8));
+      simt::plain_write(entry[0], i);
+      simt::plain_write(entry[1], round);
+    }
+  }
+};
+struct read_entries {
+  right::kma_heap* heap;
+  right::kma_list* list;
+  unsigned* seen;  // of each thread and round
+  unsigned rounds;
+  void operator()(unsigned i) const {
+    auto* const entry = static_cast<uint*>(right::kma_list_at(heap, list, i, 8));
+    simt::atomic_ref<unsigned>{seen[entry[0] * rounds + entry[1]]}.fetch_add(1, simt::relaxed);
+  }
+};
+struct clear_list {
+  right::kma_heap* heap;
+  right::kma_list* list;
+  void operator()(unsigned) const { right::kma_list_clear(heap, list); }
+};
+// So many entries that pages 0 to 2 are taken; a heap of few superblocks has not enough for all.
+bool a_list_keeps_its_entries(unsigned superblocks, bool fits) {
+  heap<right> h{superblocks};
+  unsigned const threads = 60, rounds = 5;
+  test::device_array<right::kma_list> list(1);
+  test::device_array<unsigned> refused(1), seen(threads * rounds);
+  for (unsigned again = 0; again < 2; ++again) {
+    gpuheap::launch(threads, append_entries<right>{h.where(), list.data(), rounds, refused.data()}, {.block_threads = 16});
+    unsigned const size = list.first().size;
+    if (size + refused.first() != threads * rounds || fits != (refused.first() == 0)) return false;
+    test::device_array<unsigned> once(threads * rounds);
+    gpuheap::launch(size, read_entries{h.where(), list.data(), once.data(), rounds}, {.block_threads = 32});
+    auto const all = once.read();
+    if (std::count(all.begin(), all.end(), 1u) != size || std::count(all.begin(), all.end(), 0u) != threads * rounds - size) return false;
+    gpuheap::launch(1, clear_list{h.where(), list.data()});
+    if (!h.examine().problem.empty() || h.examine().held_superblocks != 0) return false;
+    if (!fits) return true;
+  }
+  return true;
+}
+TEST(KmaContainers, AListKeepsItsEntries) {
+  hazards::expect_right(num_seeds(400), [] { return a_list_keeps_its_entries(220, true); });
+  hazards::expect_right(num_seeds(100), [] { return a_list_keeps_its_entries(2, false); });
+}
+
+template <class Kma>
+struct begin_queue {
+  typename Kma::kma_queue* queue;
+  void operator()(unsigned i) const { Kma::kma_queue_init(queue, i); }
+};
+// Kernel: each thread pushes values of its own and pops as many as it can; each value that is popped is counted. A value is the place of a
+// word, written before the push, that says so.
+template <class Kma>
+struct push_and_pop {
+  typename Kma::kma_heap* heap;
+  typename Kma::kma_queue* queue;
+  unsigned rounds;
+  uint* words;
+  unsigned *popped, *pushed, *wrong;
+  void operator()(unsigned i) const {
+    for (unsigned round = 0; round < rounds; ++round) {
+      unsigned const mine = i * rounds + round;
+      simt::plain_write(words[mine], mine ^ 0x5a5a5a5au);
+      if (Kma::kma_queue_push(heap, queue, ulong{mine} << 32 | mine) != 0) simt::atomic_ref<unsigned>{*pushed}.fetch_add(1, simt::relaxed);
+      if (round % 3 != 0) take();
+    }
+    // Most of what is left.
+    for (unsigned k = 0; k < rounds; ++k) take();
+  }
+  void take() const {
+    ulong value = 0;
+    if (Kma::kma_queue_pop(heap, queue, &value) == 0) return;
+    auto const which = static_cast<uint>(value);
+    if (value >> 32 != which) {
+      simt::atomic_ref<unsigned>{*wrong}.fetch_add(1, simt::relaxed);
+      return;
+    }
+    if (simt::plain_read(words[which]) != (which ^ 0x5a5a5a5au)) simt::atomic_ref<unsigned>{*wrong}.fetch_add(1, simt::relaxed);
+    simt::atomic_ref<unsigned>{popped[which]}.fetch_add(1, simt::relaxed);
+  }
+};
+template <class Kma>
+struct pop_rest {
+  typename Kma::kma_heap* heap;
+  typename Kma::kma_queue* queue;
+  unsigned* popped;
+  void operator()(unsigned) const {
+    ulong value = 0;
+    while (Kma::kma_queue_pop(heap, queue, &value) != 0) ++popped[static_cast<uint>(value)];
+  }
+};
+template <class Kma>
+struct end_queue {
+  typename Kma::kma_heap* heap;
+  typename Kma::kma_queue* queue;
+  void operator()(unsigned i) const { Kma::kma_queue_clear(heap, queue, i); }
+};
+// Pages of 64 entries: they come and go during the launch. All threads may take a page at once,
+// and loads show what was in use before.
+template <class Kma>
+bool a_queue_keeps_its_values() {
+  heap<Kma> h{200};
+  unsigned const threads = 48, rounds = 6;
+  test::device_array<typename Kma::kma_queue> queue(1);
+  test::device_array<uint> words(threads * rounds);
+  test::device_array<unsigned> popped(threads * rounds), pushed(1), wrong(1);
+  gpuheap::launch(KMA_QUEUE_FRAMES, begin_queue<Kma>{queue.data()});
+  gpuheap::launch(threads, push_and_pop<Kma>{h.where(), queue.data(), rounds, words.data(), popped.data(), pushed.data(), wrong.data()},
+                  {.block_threads = 12});
+  gpuheap::launch(1, pop_rest<Kma>{h.where(), queue.data(), popped.data()});
+  auto const all = popped.read();
+  if (wrong.first() != 0 || pushed.first() != threads * rounds || std::count(all.begin(), all.end(), 1u) != threads * rounds) return false;
+  gpuheap::launch(KMA_QUEUE_FRAMES, end_queue<Kma>{h.where(), queue.data()});
+  return h.examine().problem.empty() && h.examine().held_superblocks == 0;
+}
+TEST(KmaContainers, AQueueKeepsItsValues) { hazards::expect_right(num_seeds(400), a_queue_keeps_its_values<right>); }
+TEST(KmaContainers, AQueueNeedsItsFences) { hazards::expect_found(100, a_queue_keeps_its_values<containers_without_fences>); }
+TEST(KmaContainers, AQueueNeedsItsExchanges) { hazards::expect_found(100, a_queue_keeps_its_values<queue_that_adds>); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Kernels of the tests. kma.cl stands before this text. Work-item i has block i.
+// Kernels of the tests. kma.cl and kma_containers.cl stand before this text. Work-item i has block i.
 
 __kernel void malloc_each(__global kma_heap* heap, __global const ulong* sizes, __global ulong* blocks) {
   size_t i = get_global_id(0);
@@ -108,4 +108,50 @@ __kernel void exchange_letters(__global kma_heap* heap, __global uint* mailboxes
 }
 __kernel void empty_mailboxes(__global kma_heap* heap, __global uint* mailboxes, __global uint* wrong) {
   open_letter(heap, mailboxes[get_global_id(0)], wrong);
+}
+
+// Each work-item appends entries of two words, which say whose they are.
+__kernel void append_entries(__global kma_heap* heap, __global kma_list* list, uint rounds, __global uint* refused) {
+  uint round;
+  for (round = 0; round < rounds; ++round) {
+    uint at = kma_list_add(heap, list, 8);
+    if (at == KMA_NONE) {
+      atomic_inc(refused);
+    } else {
+      __global uint* entry = (__global uint*)kma_list_at(heap, list, at, 8);
+      entry[0] = (uint)get_global_id(0);
+      entry[1] = round;
+    }
+  }
+}
+// Work-item i counts entry i.
+__kernel void count_entries(__global kma_heap* heap, __global kma_list* list, uint rounds, __global uint* counts) {
+  __global uint* entry = (__global uint*)kma_list_at(heap, list, (uint)get_global_id(0), 8);
+  if (get_global_id(0) < kma_list_size(list)) atomic_inc(&counts[entry[0] * rounds + entry[1]]);
+}
+__kernel void clear_list(__global kma_heap* heap, __global kma_list* list) { kma_list_clear(heap, list); }
+
+__kernel void init_queue(__global kma_heap* heap, __global kma_queue* queue) { kma_queue_init(queue, (uint)get_global_id(0)); }
+__kernel void clear_queue(__global kma_heap* heap, __global kma_queue* queue) { kma_queue_clear(heap, queue, (uint)get_global_id(0)); }
+// Each work-item pushes values of its own and pops some; each value that is popped is counted.
+static void pop_one(__global kma_heap* heap, __global kma_queue* queue, __global uint* counts, __global uint* wrong) {
+  ulong value;
+  if (!kma_queue_pop(heap, queue, &value)) return;
+  if (value >> 32 != (value & 0xffffffffu)) {
+    atomic_inc(wrong);
+  } else {
+    atomic_inc(&counts[(uint)value]);
+  }
+}
+__kernel void push_and_pop(__global kma_heap* heap, __global kma_queue* queue, uint rounds, __global uint* counts, __global uint* refused,
+                           __global uint* wrong) {
+  uint round;
+  for (round = 0; round < rounds; ++round) {
+    ulong mine = (ulong)get_global_id(0) * rounds + round;
+    if (!kma_queue_push(heap, queue, mine << 32 | mine)) atomic_inc(refused);
+    if (round % 3 != 0) pop_one(heap, queue, counts, wrong);
+  }
+}
+__kernel void pop_rest(__global kma_heap* heap, __global kma_queue* queue, __global uint* counts, __global uint* wrong) {
+  while (kma_queue_size(queue) != 0) pop_one(heap, queue, counts, wrong);
 }

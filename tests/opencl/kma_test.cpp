@@ -312,6 +312,38 @@ TEST(KmaOpenCL, KeepsHeapsApart) {
   of_one.expect_intact("when the other heap's had gone");
 }
 
+TEST_P(KmaOpenCL, AListKeepsItsEntries) {
+  heap_under_test heap{heap_bytes, GetParam()};
+  cl_uint const rounds = 9;
+  array<cl_uint> list(64), refused(1);
+  for (unsigned again = 0; again < 2; ++again) {
+    heap.run("append_entries", items, list, rounds, refused);
+    EXPECT_EQ(refused.read()[0], 0u);
+    array<cl_uint> counts(items * rounds);
+    heap.run("count_entries", items * rounds, list, rounds, counts);
+    auto const all = counts.read();
+    EXPECT_EQ(std::count(all.begin(), all.end(), 1u), items * rounds);
+    heap.run("clear_list", 1, list);
+    heap.expect_empty();
+  }
+}
+
+TEST_P(KmaOpenCL, AQueueKeepsItsValues) {
+  heap_under_test heap{heap_bytes, GetParam()};
+  cl_uint const rounds = 50;
+  std::size_t const frames = 256;
+  array<cl_uint> queue(2 + 2 * frames), counts(items * rounds), refused(1), wrong(1);
+  heap.run("init_queue", frames, queue);
+  heap.run("push_and_pop", items, queue, rounds, counts, refused, wrong);
+  heap.run("pop_rest", 1, queue, counts, wrong);
+  auto const all = counts.read();
+  EXPECT_EQ(wrong.read()[0], 0u);
+  EXPECT_EQ(std::count(all.begin(), all.end(), 1u) + refused.read()[0], items * rounds);
+  EXPECT_EQ(std::count_if(all.begin(), all.end(), [](cl_uint n) { return n > 1; }), 0);
+  heap.run("clear_queue", frames, queue);
+  heap.expect_empty();
+}
+
 TEST(KmaOpenCL, RefusesAHeapThatIsTooSmall) {
   try {
     heap_under_test heap{100};

@@ -76,9 +76,9 @@ class machine {
 [[nodiscard]] char const* kernels_source();
 
 inline cl_program machine::build(std::string const& options) const {
-  char const* texts[] = {gpuheap::opencl::kma_source(), kernels_source()};
+  char const* texts[] = {gpuheap::opencl::kma_source(), gpuheap::opencl::kma_containers_source(), kernels_source()};
   cl_int code = CL_SUCCESS;
-  cl_program const program = clCreateProgramWithSource(context_, 2, texts, nullptr, &code);
+  cl_program const program = clCreateProgramWithSource(context_, 3, texts, nullptr, &code);
   check(code, "making a program");
   if (clBuildProgram(program, 1, &device_, (options + " -Werror").c_str(), nullptr, nullptr) != CL_SUCCESS) {
     std::string log(1 << 16, '\0');

@@ -25,6 +25,7 @@ from gpuheap.formats.suites import Case, Suite, load_suites  # noqa: E402
 from gpuheap.judging.judge import grids_of  # noqa: E402
 from gpuheap.metrics import METRICS  # noqa: E402
 from gpuheap.paths import Layout  # noqa: E402
+from gpuheap.running.plan import CASES_ON_NEW_HEAPS  # noqa: E402
 
 SIZES = sorted({*range(16, 257, 16), *(2**k + d for k in range(9, 14) for d in (-4, 0, 4))})
 THREADS = [2**k for k in range(21)]
@@ -85,7 +86,7 @@ def allocators_of(suite: Suite, case: Case) -> list[str]:
 
 def cannot(case: str, allocator: str, fields: Mapping[str, str]) -> bool:
     """Whether an allocator does not support a point."""
-    if allocator in PROCESS_WIDE and (case in ("init", "fragmentation") or fields.get("state") == "cold"):
+    if allocator in PROCESS_WIDE and (case in CASES_ON_NEW_HEAPS or fields.get("state") == "cold"):
         return True
     if fields.get("upstream") == "sharded_spans" and not allocator.startswith("coalesce"):
         return True

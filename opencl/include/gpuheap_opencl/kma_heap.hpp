@@ -36,6 +36,8 @@ class error : public std::runtime_error {
 
 // kma.cl's text.
 [[nodiscard]] char const* kma_source();
+// kma_containers.cl's text, to stand behind it: a list and a queue in pages of the heap.
+[[nodiscard]] char const* kma_containers_source();
 
 // Owns the heap's buffer. One thread of the host at a time may use it.
 class kma_heap {

@@ -32,7 +32,7 @@ def find_library(layout: Layout) -> Path:
     places = [layout.build / preset / "tools" / "malloc" / "run" / LIBRARY for preset in ("cuda", "host")]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-        build = _build("gpuheap_run gpuheap_malloc_provider_gpuheap")
+        build = _build("gpuheap_run gpuheap_malloc_provider_sharded_spans")
         raise UserError(f"{LIBRARY} is not built: run {build} in {layout.root} (./demo puts cmake into build/venv/bin)")
     return found
 
