@@ -1,10 +1,10 @@
 # The allocators, in the order in which tables show them. One line adds one to the benchmark, the conformance suite and the CUDA library.
 
 set(GPUHEAP_ALLOCATORS "")
-gpuheap_allocator(NAME gpuheap TYPE gpuheap::sharded_spans HEADER gpuheap/allocators/sharded_spans.hpp)
-gpuheap_allocator(NAME cuda TYPE gpuheap::cuda_malloc HEADER gpuheap/allocators/cuda_malloc.hpp)
-gpuheap_allocator(NAME atomic TYPE gpuheap::atomic_malloc HEADER gpuheap/allocators/atomic_malloc.hpp)
-gpuheap_allocator(NAME atomic_wrap TYPE gpuheap::atomic_wrap_malloc HEADER gpuheap/allocators/atomic_wrap_malloc.hpp)
+gpuheap_allocator(NAME sharded_spans TYPE gpuheap::sharded_spans HEADER gpuheap/allocators/sharded_spans.hpp)
+gpuheap_allocator(NAME cuda_malloc TYPE gpuheap::cuda_malloc HEADER gpuheap/allocators/cuda_malloc.hpp)
+gpuheap_allocator(NAME atomic_malloc TYPE gpuheap::atomic_malloc HEADER gpuheap/allocators/atomic_malloc.hpp)
+gpuheap_allocator(NAME atomic_wrap_malloc TYPE gpuheap::atomic_wrap_malloc HEADER gpuheap/allocators/atomic_wrap_malloc.hpp)
 gpuheap_allocator(NAME regeff_c TYPE gpuheap::regeff_c HEADER gpuheap/allocators/regeff.hpp)
 gpuheap_allocator(NAME regeff_cf TYPE gpuheap::regeff_cf HEADER gpuheap/allocators/regeff.hpp)
 gpuheap_allocator(NAME regeff_cm TYPE gpuheap::regeff_cm HEADER gpuheap/allocators/regeff.hpp)

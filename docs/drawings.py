@@ -15,6 +15,7 @@ from html import escape
 from pathlib import Path
 
 WIDTH = 420
+OURS = "sharded_spans"
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
 TABLE = ROOT / "results" / "nvidia-h200" / "survey.csv"
@@ -212,9 +213,9 @@ def time_against_memory() -> str:
     for name, time, share in found:
         x, y = x_of(time), y_of(share)
         label = max(label + 14, y)
-        kind = "ours" if name == "gpuheap" else "dot"
+        kind = "ours" if name == OURS else "dot"
         parts += [line([(x, y), (right + 6, label), (right + 12, label)], "grid line"), f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="{kind}"/>']
-        parts.append(text(right + 16, label + 4, name, "" if name == "gpuheap" else "small"))
+        parts.append(text(right + 16, label + 4, f"gpuheap ({name})" if name == OURS else name, "" if name == OURS else "small"))
     return picture("Time of malloc and free against the usable share of the heap, for each allocator", bottom + 46, parts)
 
 

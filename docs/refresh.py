@@ -31,7 +31,7 @@ from gpuheap.answers.measured import Measured, find_measured
 from gpuheap.answers.standing import SUITES as STANDING
 from gpuheap.answers.standing import standing
 from gpuheap.answers.standing_view import with_score
-from gpuheap.catalogue import ALLOCATORS
+from gpuheap.catalogue import DEFAULT
 from gpuheap.judging.evidence import Evidence
 from gpuheap.judging.judge import FAILS, Judged, judge_all
 from gpuheap.judging.pages import evaluation_of, page_of, with_summary
@@ -43,9 +43,8 @@ IMAGES = DOCS / "images"
 DRAWN = IMAGES / "drawn.json"
 RESULTS = ROOT / "results" / "nvidia-h200"
 LAYOUT = Layout(ROOT)
-DEFAULT = ALLOCATORS[0]  # the default allocator
 # Pictures of `gpuheap report --figures`, each with the suite and case that it shows; beside those of docs/images/evaluation, whose names say it.
-FIGURES = {"quick": ("quick", ""), "mpi_linear": ("mpi", "linear"), "mpi_alltoall": ("mpi", "mpi_alltoall")}
+FIGURES = {"quick": ("quick", ""), "mpi_linear": ("coalescing", "linear"), "mpi_alltoall": ("coalescing", "mpi_alltoall")}
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 SENTENCE = re.compile(r'^why = (?:"""(?:.|\n)*?"""|.*)\n', re.MULTILINE)  # in a file of claims
 CHANGED = 0.1  # the relative change of a number that calls for another look at the sentence

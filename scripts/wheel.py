@@ -22,7 +22,7 @@ from old_glibc import link
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS: tuple[str, ...] = ("gpuheap_capi", "gpuheap_capi_code")
 if platform.machine() == "x86_64":  # elsewhere there is no `gpuheap run`
-    TARGETS += ("gpuheap_run", "gpuheap_malloc_provider_gpuheap", "gpuheap_malloc_provider_checked")
+    TARGETS += ("gpuheap_run", "gpuheap_malloc_provider_sharded_spans", "gpuheap_malloc_provider_checked")
 OPTIONS = {
     "GPUHEAP_ENABLE_CUDA": "ON", "GPUHEAP_ENABLE_HOST": "OFF", "GPUHEAP_ENABLE_OPENCL": "OFF", "GPUHEAP_ENABLE_COALESCE": "OFF",
     "GPUHEAP_BUILD_TESTS": "OFF", "GPUHEAP_BUILD_BENCHMARKS": "OFF", "GPUHEAP_BUILD_EXAMPLES": "OFF", "GPUHEAP_BUILD_TOOLS": "ON",

@@ -10,8 +10,8 @@ namespace gpuheap::bench {
 
 // An idea of the allocator: its name, one line about it, and the tuning without it.
 template <class Idea>
-class variation : public basic_sharded_spans<Idea::tuned> {
-  using base = basic_sharded_spans<Idea::tuned>;
+class variation : public basic_sharded_spans<Idea> {
+  using base = basic_sharded_spans<Idea>;
 
  public:
   static constexpr bool is_baseline = true;

@@ -1,6 +1,7 @@
 // The list of cases. A new one is a file here and a line below.
 #pragma once
 
+#include "cases/alloc_bounded.hpp"
 #include "cases/alloc_cycle_dealloc.hpp"
 #include "cases/alloc_dealloc.hpp"
 #include "cases/alloc_large.hpp"
@@ -16,6 +17,7 @@
 #include "cases/counted_supply.hpp"
 #include "cases/deferred_reclamation.hpp"
 #include "cases/exhausted.hpp"
+#include "cases/field_access.hpp"
 #include "cases/fragmentation.hpp"
 #include "cases/gather.hpp"
 #include "cases/graph_expansion.hpp"
@@ -35,6 +37,7 @@
 #include "cases/neighbour.hpp"
 #include "cases/ordered_bits.hpp"
 #include "cases/phase_change.hpp"
+#include "cases/presplit.hpp"
 #include "cases/pressure.hpp"
 #include "cases/probability.hpp"
 #include "cases/producer_consumer.hpp"
@@ -52,6 +55,7 @@ namespace gpuheap::bench {
 using all_cases = case_list<  //
     init,                     //
     registers,                //
+    alloc_bounded,            //
     alloc_single,             //
     alloc_warp,               //
     alloc_mixed,              //
@@ -84,6 +88,8 @@ using all_cases = case_list<  //
     alloc_cycle_dealloc,      //
     probability,              //
     kdtree_build,             //
+    kdtree_queue,             //
+    presplit,                 //
     larson,                   //
     producer_consumer,        //
     leak_growth,              //
@@ -93,6 +99,7 @@ using all_cases = case_list<  //
     soak,                     //
     counted_supply,           //
     collective_locking,       //
+    field_access,             //
     deferred_reclamation,     //
     ordered_bits>;
 

@@ -1,5 +1,6 @@
 // utilisation: how much of a heap, metadata included, is in blocks when the first request fails. A block counts with its whole size,
-// rounding included; the loss by rounding is the subject of another case (fragmentation).
+// rounding included; the loss by rounding is the subject of another case (fragmentation). Of an allocator that leaves a share of the heap
+// to another heap, for large requests, `utilisation_of_own` is what the papers count: the same without that share.
 //
 // Kernels of at most a quarter of the requests that are still expected, from many threads down to one warp, so that few requests are under
 // way when the first one fails. An uncounted fill before tells how many to expect.
@@ -76,7 +77,14 @@ struct utilisation {
       if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
       if (!A::traits.process_wide) heap.renew();
     }
-    return {outcome_status::ok, "", {std::move(share)}};
+    outcome result{outcome_status::ok, "", {std::move(share)}};
+    if constexpr (requires { A::own_bytes(simt::size_t{}); }) {
+      double const whole = static_cast<double>(heap.bytes()), own = static_cast<double>(A::own_bytes(heap.bytes()));
+      row of_own{"utilisation_of_own", "ratio", result.rows[0].samples};
+      for (double& sample : of_own.samples) sample *= whole / own;
+      if (own != 0) result.rows.push_back(std::move(of_own));
+    }
+    return result;
   }
 };
 

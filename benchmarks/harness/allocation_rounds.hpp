@@ -114,7 +114,12 @@ template <class... Kernels>
   return "the kernels have too many registers for blocks of " + p.text("block_threads") + " threads";
 }
 
-template <class A, class Requests>
+// A kernel as the compiler makes it.
+template <class Kernel>
+using as_it_is = Kernel;
+
+// `As`: what becomes of the timed kernels; a type that is made of one.
+template <class A, class Requests, template <class> class As = as_it_is>
 [[nodiscard]] outcome run_allocation_rounds(session const& s, point const& p, Requests const& requests) {
   if (auto reason = why_not_allocate<A>(s, p, requests); !reason.empty()) return unsupported(std::move(reason));
   bool const fresh_heaps = p.text("state") == "cold" || A::traits.free == frees::never;
@@ -123,11 +128,12 @@ template <class A, class Requests>
   constexpr double slow_round_s = 0.2;  // one of which is warm-up enough
 
   using ref = typename heap_under_test<A>::ref_type;
+  using asking = As<malloc_and_store<ref, Requests>>;
+  using freeing = As<load_and_free<ref, Requests>>;
   owned_stream stream;
   heap_under_test<A> heap(s.heap_bytes, stream);
   // Not before the heap is there: asking loads the kernels, and with them a heap of the process.
-  if (auto reason = why_no_launch<malloc_and_store<ref, Requests>, load_and_free<ref, Requests>>(p); !reason.empty())
-    return unsupported(std::move(reason));
+  if (auto reason = why_no_launch<asking, freeing>(p); !reason.empty()) return unsupported(std::move(reason));
   launch_config const config{.block_threads = p.block_threads(), .stream = stream};
   unsigned const count = num_requests(requests);
   device_array<void*> blocks(count);
@@ -151,7 +157,7 @@ template <class A, class Requests>
       return timed_out(std::move(reason));
     if (fresh_heaps && round != 0) heap.renew();
     double const malloc_time = timer.time_us([&] {
-      launch(requests.threads, malloc_and_store<ref, Requests>{heap.ref(), requests, blocks.data()}, config);
+      launch(requests.threads, asking{malloc_and_store<ref, Requests>{heap.ref(), requests, blocks.data()}}, config);
     });
 
     auto const report = checker.inspect(list, A::traits.min_alignment, hands_out_memory<A>() ? heap.range() : memory::region{});
@@ -163,7 +169,7 @@ template <class A, class Requests>
     }
 
     double const free_time = timer.time_us([&] {
-      launch(requests.threads, load_and_free<ref, Requests>{heap.ref(), requests, blocks.data()}, config);
+      launch(requests.threads, freeing{load_and_free<ref, Requests>{heap.ref(), requests, blocks.data()}}, config);
     });
     if (round >= warm_up_rounds && !last) {
       malloc_us.samples.push_back(malloc_time);

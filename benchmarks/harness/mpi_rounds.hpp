@@ -197,9 +197,9 @@ struct mpi_rank_main {
 };
 
 inline constexpr parameter mpi_parameters[] = {
-    number_parameter("threads", "15360", 1, 1u << 14),   // ranks
-    number_parameter("doubles", "16", 1, 1024),          // of each rank, in the all-to-all for each pair
-    choice_parameter("upstream", "own", "own|gpuheap"),  // where an allocator that coalesces takes its superblocks from
+    number_parameter("threads", "15360", 1, 1u << 14),         // ranks
+    number_parameter("doubles", "16", 1, 1024),                // of each rank, in the all-to-all for each pair
+    choice_parameter("upstream", "own", "own|sharded_spans"),  // where an allocator that coalesces takes its superblocks from
     choice_parameter("call", "together", "together|plain"),
     choice_parameter("exchange", "alltoallv", "alltoallv|requests"),
     heap_parameter,

@@ -1,6 +1,8 @@
-// The same allocator with pages of another size, where the size of its pages is a choice made at compile time: the parameter `page`.
+// The same allocator with another choice made at compile time: pages of another size, the parameter `page`; another split of its memory at
+// the start, the parameter `presplit`.
 #pragma once
 
+#include <gpuheap/allocators/regeff.hpp>
 #include <gpuheap/allocators/scatteralloc.hpp>
 
 #include <string>
@@ -31,6 +33,40 @@ struct page_choice<basic_scatteralloc<Config, Parts>> {
   template <simt::size_t Bytes>
   using with = basic_scatteralloc<with_pages_of<Bytes>(), Parts>;
 };
+
+// Reg-Eff's chunks at the start. tree: as the allocator is published; other allocators have nothing to split.
+inline constexpr parameter presplit_parameter = choice_parameter("presplit", "tree", "tree|none|equal");
+
+template <class A>
+struct presplit_choice {
+  static constexpr bool exists = false;
+};
+template <regeff_config Config, class Headers>
+struct presplit_choice<basic_regeff<Config, Headers>> {
+  static constexpr bool exists = true;
+  template <regeff_split Split>
+  [[nodiscard]] static consteval regeff_config with_split() {
+    regeff_config config = Config;
+    config.split = Split;
+    return config;
+  }
+  template <regeff_split Split>
+  using with = basic_regeff<with_split<Split>(), Headers>;
+};
+
+// The result of `run.template operator()<B>()`. B is A with the split that the point names.
+template <class A, class Run>
+[[nodiscard]] outcome with_presplit(point const& p, Run&& run) {
+  auto const split = p.text("presplit");
+  if constexpr (presplit_choice<A>::exists) {
+    using choice = presplit_choice<A>;
+    if (split == "none") return run.template operator()<typename choice::template with<regeff_split::none>>();
+    if (split == "equal") return run.template operator()<typename choice::template with<regeff_split::equal>>();
+  } else {
+    if (split != "tree") return unsupported("this allocator has no chunks to split at the start: presplit=" + split + " is for regeff_*");
+  }
+  return run.template operator()<A>();
+}
 
 // The result of `run.template operator()<B>()`. B is A with the pages that the point names.
 template <class A, class Run>

@@ -130,7 +130,7 @@ struct read_clocks {
 inline constexpr parameter region_parameters[] = {
     number_parameter("threads", "12288", 1, std::uint64_t{1} << 22),
     number_parameter("floats", "100", 1, 400),
-    choice_parameter("upstream", "own", "own|gpuheap"),  // where an allocator that coalesces takes its superblocks from
+    choice_parameter("upstream", "own", "own|sharded_spans"),  // where an allocator that coalesces takes its superblocks from
     choice_parameter("call", "together", "together|plain"),
     // A launch of all three parts; a launch for each; or another one of the work before the timed one, on the same regions.
     choice_parameter("phases", "one", "one|apart|again"),

@@ -182,8 +182,8 @@ concept has_largest_request = device_allocator<A> && requires(A const& a) {
   { a.largest_request() } -> simt::convertible_to<simt::size_t>;
 };
 // trim() of an allocator made by create_growable(): stops using the free memory at its end, right below the highest byte that it has had
-// mapped and not given up since, and returns the number of these bytes. It may use so many bytes less until it grows again. Host; waits for
-// the stream; no kernel uses the allocator meanwhile.
+// mapped and not given up since, and returns the number of these bytes. It may use so many bytes less until it grows again. Host; gives up
+// in stream order, and its caller waits: an exception says that nothing was given up. No kernel uses the allocator meanwhile.
 template <class A>
 concept has_trim = has_grow<A> && requires(A& a, stream_ref stream) {
   { a.trim(stream) } -> simt::convertible_to<simt::size_t>;

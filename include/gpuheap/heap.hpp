@@ -244,8 +244,10 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   simt::size_t trim(stream_ref stream = {}) requires has_trim<Allocator> {
     require_growing();
     simt::size_t const given_up = allocator_.trim(stream);
+    // Before the wait, which may throw: the allocator has given the memory up.
     capacity_ -= given_up;
     growing_->reach -= given_up;
+    simt::synchronize(stream);
     return growing_->range.unmap(growing_->reach, growing_->range.bytes() - growing_->reach);
   }
   template <class A = Allocator>

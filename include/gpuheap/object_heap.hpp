@@ -18,6 +18,13 @@
 // heap differs in one thing only: p[&body::x] instead of p->x. So there is no macro, no base class, no proxy for a member, and no pointer
 // that is none. A pointer to a member is a constant, so an access is a multiplication and an addition.
 //
+// A class may have a base class, which is a class as any other and need not be one of the heap's:
+//   struct star : body {
+//     float heat;
+//     using fields = gpuheap::inherited_fields<body, &star::heat>;
+//   };
+// A pointer to a star is one to a body. destroy() takes either, and for_each<body> visits the objects of all classes that are bodies.
+//
 // for_each visits every object of the class that is live when the pass begins, once, in no order; objects made during the pass are not
 // visited. The function may make objects, change any object, and destroy the one that it is called with and objects of other classes. If
 // it, or a kernel of another stream, destroys other objects of the class, the pass may visit them when they are gone or their slots are in
@@ -91,7 +98,6 @@ class object_heap_ref {
   // calls run at the same time
   template <class T>
   GPUHEAP_FN free_status destroy(object_ptr<T> p) const {
-    constexpr unsigned c = list::template index_of<T>();
     if (!p) return free_status::null;
     bool done = false;
     if (pool_.holds(p.data())) {
@@ -100,18 +106,32 @@ class object_heap_ref {
       soa::block_tag const tag = pool_.tag_of(b);
       // release: the thread's accesses to the object. Pairs with the acquire halves of those that take its slot next.
       simt::fence(simt::release);
-      done = tag.is_of(c) && (pool_.deallocate(b, tag, bit) & bit) == 0;
+      done = !tag.is_free() && list::template is_a<T>(tag.kind()) && (pool_.deallocate(b, tag, bit) & bit) == 0;
     }
     if (done) return free_status::done;
     detail::record_refused_free(record_, reinterpret_cast<void*>(p.bits()), free_status::double_free);
     return free_status::double_free;
   }
 
-  // @brief Calls `visit(p)` for every object of class T, one after the other, in the calling thread.
+  // @brief Calls `visit(p)` for every object of class T, and of classes that it is the base of, one after the other, in the calling thread.
   // @param visit a functor that takes an object_ptr<T>
   // @note No kernel makes or destroys objects of T meanwhile: the call may read values that are as old as the kernel.
   template <class T, class Visit>
   GPUHEAP_FN void for_each(Visit visit) const {
+    (for_each_of<Classes, T>(visit), ...);
+  }
+
+ private:
+  friend class object_heap<Classes...>;
+  static_assert(list::count <= 256, "gpuheap: an object_heap has at most 256 classes");
+
+  // Visits the objects that were made as a T, if these are objects of Base.
+  template <class T, class Base, class Visit>
+  GPUHEAP_FN void for_each_of(Visit& visit) const {
+    if constexpr (simt::is_base_of_v<Base, T>) visit_all<T, Base>(visit);
+  }
+  template <class T, class Base, class Visit>
+  GPUHEAP_FN void visit_all(Visit& visit) const {
     constexpr unsigned c = list::template index_of<T>(), capacity = list::template capacity<T>();
     unsigned const leaves = pool_.num_leaves();
     GPUHEAP_NO_UNROLL
@@ -121,15 +141,11 @@ class object_heap_ref {
         simt::uint32_t const b = i * 64 + simt::lowest_bit(bits);
         GPUHEAP_NO_UNROLL
         for (auto live = ~simt::load_cached(pool_.blocks()[b].free) & simt::low_bits(capacity); live != 0; live &= live - 1) {
-          visit(object_ptr<T>{pool_.block(b), simt::lowest_bit(live), capacity});
+          visit(object_ptr<Base>{object_ptr<T>{pool_.block(b), simt::lowest_bit(live), capacity}});
         }
       }
     }
   }
-
- private:
-  friend class object_heap<Classes...>;
-  static_assert(list::count <= 256, "gpuheap: an object_heap has at most 256 classes");
 
   soa::block_pool pool_{};
   failure_record* record_ = nullptr;
@@ -194,21 +210,15 @@ class object_heap {
     seen_ = {};
   }
 
-  // @brief Calls `visit(object_ptr<T>)` for every object of class T that lives when the pass begins, in parallel, in no order.
+  // @brief Calls `visit(object_ptr<T>)` for every object of class T, and of classes that it is the base of, that lives when the pass over
+  // its class begins, in parallel, in no order. One class comes after the other.
   // @param visit a trivially copyable functor whose call operator is a GPUHEAP_FN. It may make objects, change any object, destroy the one
   // that it is called with and objects of other classes
   // @param stream the stream that the pass runs on. The host does not wait for it
   template <class T, class Visit>
   void for_each(Visit visit, stream_ref stream = {}) {
-    constexpr unsigned capacity = list::template capacity<T>();
-    soa::block_pool const& pool = ref_.pool_;
-    soa::pass_list const pass = pass_of(stream);
-    simt::fill(pass.count, 0, sizeof(simt::uint32_t), stream);
-    simt::launch(pool.num_leaves(), soa::list_blocks{pool, list::template index_of<T>(), pass}, {.stream = stream});
-    // As many threads as run at once. They go through all blocks.
-    simt::size_t const all = simt::size_t{pool.num_blocks} * capacity;
-    unsigned const threads = all < most_threads_ ? static_cast<unsigned>(all) : most_threads_ / capacity * capacity;
-    simt::launch(threads, soa::visit_objects<T, Visit>{pool, pass, capacity, threads, visit}, {.stream = stream});
+    static_assert((simt::is_base_of_v<T, Classes> || ...), "gpuheap: no class of the object_heap is this one, or has it as base");
+    (for_each_of<Classes, T>(visit, stream), ...);
   }
 
   // @brief Counts the objects of class T. Waits for the stream.
@@ -246,6 +256,24 @@ class object_heap {
  private:
   static constexpr simt::size_t record_bytes = 1024;
   static_assert(sizeof(failure_record) <= record_bytes);
+
+  // A pass over the objects that were made as a T, if these are objects of Base.
+  template <class T, class Base, class Visit>
+  void for_each_of(Visit visit, stream_ref stream) {
+    if constexpr (simt::is_base_of_v<Base, T>) pass_over<T, Base>(visit, stream);
+  }
+  template <class T, class Base, class Visit>
+  void pass_over(Visit visit, stream_ref stream) {
+    constexpr unsigned capacity = list::template capacity<T>();
+    soa::block_pool const& pool = ref_.pool_;
+    soa::pass_list const pass = pass_of(stream);
+    simt::fill(pass.count, 0, sizeof(simt::uint32_t), stream);
+    simt::launch(pool.num_leaves(), soa::list_blocks{pool, list::template index_of<T>(), pass}, {.stream = stream});
+    // As many threads as run at once. They go through all blocks.
+    simt::size_t const all = simt::size_t{pool.num_blocks} * capacity;
+    unsigned const threads = all < most_threads_ ? static_cast<unsigned>(all) : most_threads_ / capacity * capacity;
+    simt::launch(threads, soa::visit_objects<T, Base, Visit>{pool, pass, capacity, threads, visit}, {.stream = stream});
+  }
 
   // Passes on one stream come one after the other, and share a list.
   struct stream_pass {

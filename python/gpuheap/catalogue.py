@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+DEFAULT = "sharded_spans"  # the allocator of a heap whose type names none
+TOOLKIT = "cuda_malloc"  # the allocator that every CUDA program has
 ALLOCATORS = (
-    "gpuheap cuda atomic atomic_wrap regeff_c regeff_cf regeff_cm regeff_cfm scatteralloc xmalloc fdgmalloc halloc kma bulkalloc dynasoar "
-    "ouroboros_p_s ouroboros_p_va ouroboros_p_vl ouroboros_c_s ouroboros_c_va ouroboros_c_vl gallatin "
+    "sharded_spans cuda_malloc atomic_malloc atomic_wrap_malloc regeff_c regeff_cf regeff_cm regeff_cfm scatteralloc xmalloc fdgmalloc halloc kma "
+    "bulkalloc dynasoar ouroboros_p_s ouroboros_p_va ouroboros_p_vl ouroboros_c_s ouroboros_c_va ouroboros_c_vl gallatin "
     "coalesce_block_header coalesce_block_map coalesce_warp_header coalesce_warp_map coalesce_dynamic"
 ).split()
 BASELINES = ("store_only", "bump_sharded", "scan_malloc", "scan_malloc_async")  # the cost of a case without an allocator
@@ -30,6 +32,11 @@ def is_known(name: str) -> bool:
 def is_rival(name: str) -> bool:
     """Whether a program can choose it: no baseline, no mode of a suite of programs, no other kind of heap, and no variant of the suite `ablation`."""
     return name not in (*BASELINES, *MODES, *KINDS) and not name.startswith(_VARIANT)
+
+
+def legend(name: str) -> str:
+    """The name as legends of pictures show it, whose readers look for the project."""
+    return f"gpuheap ({name})" if name == DEFAULT else name
 
 
 def ordered(names: Iterable[str]) -> list[str]:

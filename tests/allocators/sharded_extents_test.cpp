@@ -156,7 +156,7 @@ TEST(ShardedExtents, WarpsThatClaimAndFreeAtOnce) {
 // ---- launches that need few segments
 
 // A launch whose warps would keep sixteen shards busy.
-using many_shards = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.lg_large_launch = 2}>;
+using many_shards = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.lg_large_launch = 2}>;
 
 TEST(ShardedRange, ALaunchUsesNoMoreShardsThanItNeedsSegments) {
   constexpr unsigned num_threads = 15'000;  // a little less than 16 segments serve

@@ -29,10 +29,10 @@ TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
 // ---- resets, with rare steps all the time
 
 template <bool Resets>
-using eager_resets = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
+using eager_resets = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{
     .lg_span_slots = 7, .span_free_divisor = 1, .partial_samples = 3, .lg_large_launch = 1, .wait_polls = 2, .resets = Resets}>;
 template <bool Resets>
-using shipped = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.resets = Resets}>;
+using shipped = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.resets = Resets}>;
 
 TEST(ShardedReset, BesideClaimsAndReuse) { explore_mix<eager_resets<true>>({"resetting", 192 << 10, 128, 12, 4, 200, 4000}); }
 TEST(ShardedReset, OneClass) { explore_mix<eager_resets<true>>({"resetting one class", 160 << 10, 96, 16, 2, 512, 512}); }
@@ -98,7 +98,7 @@ struct take_two_classes {
 };
 
 TEST(ShardedReset, TwoSpansOfAWarpSideBySide) {
-  using allocator = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.span_free_divisor = 16}>;
+  using allocator = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.span_free_divisor = 16}>;
   constexpr unsigned num_threads = 4200;
   fixed_heap<allocator> heap{4 << 20};
   std::vector<void*> first(num_threads), blocks(num_threads);
@@ -137,7 +137,7 @@ struct take_one_or_two {
 
 // Another free resets a span between a free's look at it and its exchange, and the span is claimed to the same slot: live blocks stay.
 TEST(ShardedReset, ASpanThatAnotherFreeHasResetMeanwhile) {
-  using allocator = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
+  using allocator = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{
       .lg_span_slots = 2, .span_free_divisor = 1, .lg_large_launch = 31, .wait_polls = 2}>;
   // Without the second look one schedule in a thousand gives a block twice.
   simt::exploration const result = simt::explore(test::num_seeds(6000), [] {
@@ -168,7 +168,7 @@ struct last_free_beside_another_class {
 
 // The unclaimed slots of a span can be drained before and after a reset. So no request is refused in between.
 TEST(ShardedReset, NobodyIsRefusedMeanwhile) {
-  using allocator = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.span_free_divisor = 1, .wait_polls = 2, .ample_eighths = 0}>;
+  using allocator = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.span_free_divisor = 1, .wait_polls = 2, .ample_eighths = 0}>;
   constexpr unsigned num_threads = 40;
   simt::exploration const result = simt::explore(test::num_seeds(2000), [&] {
     fixed_heap<allocator> heap{160 << 10};
@@ -254,7 +254,7 @@ rounds_outcome rounds_that_leave_a_quarter(std::size_t heap_bytes, unsigned roun
 }
 
 constexpr std::size_t steady_bytes = 4 << 20;
-using prefers_new = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
+using prefers_new = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{
     .lg_span_slots = 6, .span_free_divisor = 1, .partial_samples = 3, .wait_polls = 2, .held_divisor = 4, .ample_eighths = 6}>;
 
 TEST(ShardedAmpleMemory, SegmentsFirstThenReuse) { explore_mix<prefers_new>({"prefers_new", 192 << 10, 128, 12, 4, 200, 4000}); }
@@ -264,7 +264,7 @@ TEST(ShardedAmpleMemory, MemoryThatNobodyUsedComesBeforeWhatEarlierLaunchesLeft)
   EXPECT_TRUE(rounds_that_leave_a_quarter<bench::without_unused_first>(steady_bytes, 3).repeats);
 }
 TEST(ShardedAmpleMemory, PartialSpansAreReusedOnceHalfIsHeld) {
-  using a_quarter = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{.ample_eighths = 2}>;
+  using a_quarter = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.ample_eighths = 2}>;
   auto const half = rounds_that_leave_a_quarter<plain>(steady_bytes, 12);
   EXPECT_TRUE(half.repeats);
   EXPECT_LE(half.held, steady_bytes * 65 / 100);

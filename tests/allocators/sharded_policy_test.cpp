@@ -149,7 +149,7 @@ TEST(ShardedPolicy, APartialSpanIsReusedIfTheLaunchFoundSomeAtFirst) {
   in.has_partial = true;
   EXPECT_TRUE(plan_refill<shipped>(in).reuses);
   EXPECT_FALSE(plan_refill<shipped>(in).finds_no_partial);
-  in.failures = reuse_failures::no_partial_span(in.launch);
+  in.failures = reuse_failures{}.no_partial_span(in.launch);
   EXPECT_FALSE(plan_refill<shipped>(in).reuses) << "what is partial now is the launch's own";
   in.free_pages = in.all_pages / 17;
   EXPECT_TRUE(plan_refill<shipped>(in).reuses) << "the heap is nearly full";
@@ -172,18 +172,33 @@ TEST(ShardedPolicy, WithoutAWholeSegmentTheSlowPathIsTaken) {
   EXPECT_EQ(plan_refill<shipped>(in).segments, 1u);
 }
 
-TEST(ShardedPolicy, ReuseFailuresAreOfOneLaunch) {
+TEST(ShardedPolicy, ReuseFailuresPauseLongerEachTimeThatAnotherLaunchFails) {
   reuse_failures f{};
-  EXPECT_TRUE(f.in(0));
-  EXPECT_FALSE(f.in(5));
-  for (unsigned expected : {1u, 2u, 3u, 3u}) {
-    f = f.one_more(5);
-    EXPECT_TRUE(f.in(5));
-    EXPECT_FALSE(f.in(6));
-    EXPECT_EQ(f.count(), expected);
+  EXPECT_EQ(f.count(), 0u);
+  unsigned launch = 40;
+  for (unsigned const pause : {1u, 2u, 4u, 8u, 16u, 16u}) {
+    EXPECT_FALSE(f.count() == reuse_failures::enough && f.in(launch));
+    for (unsigned const expected : {1u, 2u, 3u, 3u}) {
+      f = f.one_more(launch);
+      EXPECT_EQ(f.count(), expected);
+    }
+    for (unsigned i = 0; i < pause; ++i) EXPECT_TRUE(f.in(launch + i)) << pause;
+    EXPECT_FALSE(f.in(launch + pause));
+    EXPECT_TRUE(f.in(launch - 16)) << "a launch beside this one";
+    EXPECT_FALSE(f.in(launch - 17));
+    launch += pause;
   }
-  EXPECT_EQ(f.one_more(6).count(), 1u);
-  EXPECT_EQ(reuse_failures::no_partial_span(9).count(), reuse_failures::enough);
+  EXPECT_EQ(reuse_failures{}.no_partial_span(9).count(), reuse_failures::enough);
+  EXPECT_FALSE(reuse_failures{}.no_partial_span(9).in(10));
+  EXPECT_EQ(f.no_partial_span(launch).lg_pause(), f.lg_pause()) << "what others found out stays known";
+}
+// The number of a launch has fewer bits in the record.
+TEST(ShardedPolicy, ReuseFailuresOfALaunchWhoseNumberOverflows) {
+  unsigned const last = ~0u >> reuse_failures::launch_at;
+  reuse_failures const f = reuse_failures{}.no_partial_span(last);
+  EXPECT_TRUE(f.in(last));
+  EXPECT_TRUE(f.in(2 * last + 1));
+  EXPECT_FALSE(f.in(last + 1));
 }
 TEST(ShardedPolicy, APartialSpanIsWorthItsReuseFromAFifthOn) {
   EXPECT_FALSE(sharded::is_worth_reuse<shipped>(0, 252, true));
@@ -276,7 +291,7 @@ TEST(ShardedPolicy, EveryPlaceLiesInTheTree) {
             sharded::row_place const place = sharded::place_row(1 + c % 64, c, k, 16, leaves, low, apart, k % 2 == 0);
             ASSERT_LT(place.leaf, leaves);
             ASSERT_LT(place.bit, 64u);
-            ASSERT_GE(place.step, 1u);
+            ASSERT_TRUE(place.step >= 1 && (place.step < leaves || leaves == 1));
           }
         }
       }

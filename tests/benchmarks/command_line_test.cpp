@@ -65,11 +65,11 @@ TEST(Point, RefusesWhatAParameterDoesNotTake) {
 }
 
 TEST(Options, AreRead) {
-  auto const o =
-      parse_options({"--case",  "churn",     "--allocator", "gpuheap",   "--heap-bytes", "8GiB", "--runs",     "3",   "--seed",      "7",
-                     "--point", "threads=1", "--point",     "threads=2", "--skip",       "1",    "--enough-s", "0.5", "--timeout-s", "60"});
+  auto const o = parse_options({"--case", "churn",  "--allocator", "sharded_spans", "--heap-bytes", "8GiB",    "--runs",
+                                "3",      "--seed", "7",           "--point",       "threads=1",    "--point", "threads=2",
+                                "--skip", "1",      "--enough-s",  "0.5",           "--timeout-s",  "60"});
   EXPECT_EQ(o.case_name, "churn");
-  EXPECT_EQ(o.allocator, "gpuheap");
+  EXPECT_EQ(o.allocator, "sharded_spans");
   EXPECT_EQ(o.heap_bytes, std::uint64_t{8} << 30);
   EXPECT_EQ(o.runs, 3u);
   EXPECT_EQ(o.seed, 7u);

@@ -63,6 +63,20 @@ cudaError_t give_back(char const* name, void* p) {
   --world().now.allocations;
   return passed ? cudaSuccess : runtime_code();
 }
+// Zeroed pages of the double's memory, all of which is private and anonymous, are those that the system gives on the next access.
+void set_bytes(char* to, int value, std::size_t bytes) {
+  constexpr std::size_t page = 4096, few = 16 * page;
+  if (value == 0 && bytes >= few) {
+    char* const first = to + (page - reinterpret_cast<std::uintptr_t>(to) % page) % page;
+    std::size_t const whole = (bytes - static_cast<std::size_t>(first - to)) / page * page;
+    if (madvise(first, whole, MADV_DONTNEED) == 0) {
+      std::memset(to, 0, static_cast<std::size_t>(first - to));
+      std::memset(first + whole, 0, static_cast<std::size_t>(to + bytes - (first + whole)));
+      return;
+    }
+  }
+  std::memset(to, value, bytes);
+}
 cudaError_t plain(char const* name) { return passes(name) ? cudaSuccess : runtime_code(); }
 CUresult driver_plain(char const* name) { return passes(name) ? CUDA_SUCCESS : driver_code(); }
 
@@ -117,7 +131,7 @@ cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaM
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t) {
   if (!passes("cudaMemsetAsync")) return runtime_code();
-  std::memset(to, value, bytes);
+  set_bytes(static_cast<char*>(to), value, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* what, void const*) {

@@ -1,9 +1,9 @@
 // The hazards of the published Ouroboros. Not here, as nothing in this form can show it: waiters that reserve again and again (2: they wait
 // while there are units, or others make enough; tests/structures has the semaphore alone).
-#include <algorithm>
-
 #include "../structures/virtual_queue_mutants.hpp"
 #include "ouroboros_heaps.hpp"
+
+#include <algorithm>
 
 namespace {
 
@@ -190,6 +190,15 @@ struct hasty_ring : ouro::static_queue {
     simt::sync_warp(group.mask);
     if (!Advertises && got != 0 && group.leads()) simt::atomic_ref<unsigned>{at->items}.fetch_add(got, simt::relaxed);
     return got;
+  }
+  template <class Storage>
+  unsigned push_run(warp_group group, unsigned value, unsigned n, Storage const& storage) const {
+    for (unsigned i = 0; i < n; ++i) {
+      simt::lane_mask const first = simt::lane_mask{1} << group.leader();
+      unsigned const got = group.leads() ? push(warp_group{first}, value + i, storage) : 0;
+      if (group.from_leader(got) == 0) return i;
+    }
+    return n;
   }
   template <class Storage>
   unsigned pop(warp_group group, unsigned wanted, unsigned& value, Storage const&) const {
@@ -438,6 +447,57 @@ TEST(Ouroboros, AsksTheBackingForMoreThanTheLargestPage) {
   EXPECT_EQ(served(without, 40, 1024), 40u);
   EXPECT_EQ(served(without, 40, 1025), 0u);
   EXPECT_EQ(heap.stats().foreign_frees + without.stats().foreign_frees, 0u);
+}
+
+// ---- as published: what the queues hold, and where chunks come from
+
+// The first request leaves all other pages of its chunk, or the chunk, in the queue.
+TEST(Ouroboros, QueuesAreFilledFromTheFirstRequestOn) {
+  for_each_sibling([]<class Heap>(Heap*) {
+    Heap heap{bytes_of_regions<Heap>(8)};
+    using allocator = typename Heap::allocator_type;
+    constexpr bool holds_pages = allocator::state_type::holds_pages;
+    // Classes of 64 and 128 bytes: 4 and 2 pages, which find room in every ring.
+    blocks_of<Heap> one(heap.ref(), 1, 64), two(heap.ref(), 1, 128);
+    one.malloc_all(32);
+    auto found = heap.verify();
+    EXPECT_EQ(found.problem, "");
+    EXPECT_EQ(found.queued_pages, holds_pages ? 3u : 0u);
+    two.malloc_all(32);
+    EXPECT_EQ(heap.verify().queued_pages, holds_pages ? 4u : 0u);
+    for (unsigned q : {2u, 3u}) {
+      typename allocator::state_type::class_state now;
+      simt::copy(&now, &heap.ref().allocator().state()->classes[q], sizeof now);
+      EXPECT_EQ(now.queue.size(), holds_pages ? (q == 2 ? 3u : 1u) : 1u) << q;
+    }
+    one.free_all();
+    two.free_all();
+  });
+}
+// The chunks of a launch lie side by side, however many threads ask at once: the addresses span little more than what was asked for.
+template <queue_of Holds, stored_in Stored>
+void expect_dense_addresses() {
+  using heap_type = gpuheap::heap<basic_ouroboros<Holds, Stored, ouroboros_config{}, gpuheap::backing_reference>>;
+  for (unsigned bytes : {64u, 256u, 1024u, 8192u}) {
+    heap_type heap{32_MiB};
+    unsigned const threads = bytes == 8192 ? 512 : 4096;
+    blocks_of<heap_type> b(heap.ref(), threads, bytes);
+    b.malloc_all(64);
+    ASSERT_EQ(b.failed_requests(), 0u);
+    auto const p = b.pointers().read();
+    auto const [low, high] = std::minmax_element(p.begin(), p.end());
+    auto const span = static_cast<double>(static_cast<char*>(*high) - static_cast<char*>(*low) + bytes);
+    EXPECT_LE(span / (static_cast<double>(threads) * bytes), 1.15) << heap_type::allocator_type::traits.name << ", " << bytes << " bytes";
+    b.free_all();
+  }
+}
+TEST(Ouroboros, AddressesSpanLittleMoreThanTheDemand) {
+  expect_dense_addresses<pages, ring>();
+  expect_dense_addresses<pages, array>();
+  expect_dense_addresses<pages, list>();
+  expect_dense_addresses<chunks, ring>();
+  expect_dense_addresses<chunks, array>();
+  expect_dense_addresses<chunks, list>();
 }
 
 }  // namespace

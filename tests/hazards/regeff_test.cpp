@@ -485,4 +485,28 @@ TEST(Mix, CfSurvives) { expect_right(num_seeds(2000), survives_a_mix<small_cf>);
 TEST(Mix, CmSurvives) { expect_right(num_seeds(2000), survives_a_mix<small_cm>); }
 TEST(Mix, CfmSurvives) { expect_right(num_seeds(2000), survives_a_mix<small_cfm>); }
 
+// ---- pools that are split in other ways at the start
+
+template <bool Fused, bool Multi, gpuheap::regeff_split Split>
+using split_regeff = gpuheap::basic_regeff<gpuheap::regeff_config{
+    .fused = Fused, .multi = Multi, .unit_bytes = 16, .leaf_units = 1, .split = Split, .equal_units = 4}>;
+TEST(Split, NoneIsOneChunk) {
+  auto const found = heap_with<split_regeff<true, true, gpuheap::regeff_split::none>>(3_KiB).verify();
+  EXPECT_EQ(found.problem, "");
+  EXPECT_EQ(found.chunks, 1u);
+}
+TEST(Split, EqualChunksFillThePool) {
+  auto const found = heap_with<split_regeff<false, true, gpuheap::regeff_split::equal>>(3_KiB).verify();
+  EXPECT_EQ(found.problem, "");
+  EXPECT_EQ(found.chunks, (found.free_units + 3) / 4);
+  EXPECT_EQ(found.largest_free_units, 4u);
+}
+TEST(Split, EveryStrategySurvivesAMix) {
+  using gpuheap::regeff_split;
+  expect_right(num_seeds(200), survives_a_mix<split_regeff<false, false, regeff_split::none>>);
+  expect_right(num_seeds(200), survives_a_mix<split_regeff<true, true, regeff_split::none>>);
+  expect_right(num_seeds(200), survives_a_mix<split_regeff<false, false, regeff_split::equal>>);
+  expect_right(num_seeds(200), survives_a_mix<split_regeff<true, true, regeff_split::equal>>);
+}
+
 }  // namespace

@@ -246,6 +246,115 @@ TEST_F(ObjectHeap, OneThreadWalksAllObjects) {
   for (unsigned sum : sums.read()) EXPECT_EQ(sum, size() * (size() + 1) / 2);
 }
 
+// ---- classes that inherit
+
+struct shape {  // abstract: no class of the heap
+  unsigned id;
+  object_ptr<shape> next;
+  using fields = gpuheap::fields<&shape::id, &shape::next>;
+};
+struct circle : shape {
+  double radius;
+  using fields = gpuheap::inherited_fields<shape, &circle::radius>;
+};
+struct square : shape {
+  unsigned char side[3];
+  using fields = gpuheap::inherited_fields<shape, &square::side>;
+};
+struct cube : square {
+  float depth;
+  using fields = gpuheap::inherited_fields<square, &cube::depth>;
+};
+struct stone {
+  unsigned weight;
+  using fields = gpuheap::fields<&stone::weight>;
+};
+using shape_heap = gpuheap::object_heap<circle, cube, stone, square>;
+
+[[nodiscard]] GPUHEAP_FN cube cube_of(unsigned i) {
+  cube c{};
+  c.id = i;
+  c.side[1] = static_cast<unsigned char>(i);
+  c.depth = static_cast<float>(i) / 2;
+  return c;
+}
+// Kernel: thread i makes an object of one class, linked to nothing, and keeps it as a shape.
+struct draw_shapes {
+  shape_heap::ref_type heap;
+  object_ptr<shape>* shapes;
+  results* out;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    circle round{};
+    round.id = i;
+    round.radius = i * 0.25;
+    square flat{};
+    flat.id = i;
+    flat.side[2] = 9;
+    if (i % 3 == 0) shapes[i] = heap.create<circle>(round);
+    if (i % 3 == 1) shapes[i] = heap.create<square>(flat);
+    if (i % 3 == 2) shapes[i] = heap.create<cube>(cube_of(i));
+    if (!shapes[i] || !heap.create<stone>({.weight = i})) count(out->failed_requests);
+  }
+};
+// Kernel: what was written as fields of the class is read as those of the base, and the other way round.
+struct look_at_shapes {
+  object_ptr<shape> const* shapes;
+  results* out;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    object_ptr<shape> const p = shapes[i];
+    unsigned bad = p[&shape::id] != i || static_cast<bool>(p[&shape::next]);
+    if (i % 3 == 2) {
+      cube const c = object_ptr<cube>::of_bits(p.bits()).load();
+      bad += c.id != i || c.side[1] != static_cast<unsigned char>(i) || c.side[0] != 0 || c.depth != static_cast<float>(i) / 2;
+    }
+    if (bad != 0) count(out->wrong, bad);
+  }
+};
+// For each shape: its id, and the class tells how often it is seen.
+struct visit_shape {
+  unsigned* visits;
+  GPUHEAP_FN void operator()(object_ptr<shape> p) const { count(visits[p[&shape::id]]); }
+};
+struct visit_square {
+  unsigned* visits;
+  GPUHEAP_FN void operator()(object_ptr<square> p) const { count(visits[p[&square::id]]); }
+};
+// Kernel: the objects go by pointers to their base, which a wrong class does not accept, and are gone the second time.
+struct erase_shapes {
+  shape_heap::ref_type heap;
+  object_ptr<shape> const* shapes;
+  results* out;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    unsigned bad = heap.destroy(object_ptr<stone>::of_bits(shapes[i].bits())) == free_status::done;
+    bad += heap.destroy(shapes[i]) != free_status::done;
+    if (bad != 0) count(out->wrong, bad);
+  }
+};
+TEST(ObjectsThatInherit, AreObjectsOfTheirBase) {
+  unsigned const n = on_gpu ? 30000 : 900;
+  shape_heap heap{on_gpu ? 64_MiB : 1_MiB};
+  test::device_array<object_ptr<shape>> shapes(n);
+  test::device_array<results> out(1);
+  test::device_array<unsigned> as_shapes(n), as_squares(n);
+  gpuheap::launch(n, draw_shapes{heap.ref(), shapes.data(), out.data()});
+  gpuheap::launch(n, look_at_shapes{shapes.data(), out.data()});
+  EXPECT_EQ(out.first().failed_requests, 0u);
+  EXPECT_EQ(out.first().wrong, 0u);
+  heap.for_each<shape>(visit_shape{as_shapes.data()});
+  heap.for_each<square>(visit_square{as_squares.data()});
+  auto const seen = as_shapes.read(), squares = as_squares.read();
+  for (unsigned i = 0; i < n; ++i) {
+    EXPECT_EQ(seen[i], 1u) << i;
+    EXPECT_EQ(squares[i], i % 3 == 0 ? 0u : 1u) << i;
+  }
+  EXPECT_EQ(heap.count<square>().live, (n + 1) / 3) << "of its own, without cubes";
+  gpuheap::launch(n, erase_shapes{heap.ref(), shapes.data(), out.data()});
+  EXPECT_EQ(out.first().wrong, 0u);
+  EXPECT_EQ(heap.count<circle>().live + heap.count<square>().live + heap.count<cube>().live, 0u);
+  EXPECT_EQ(heap.count<stone>().live, n);
+  EXPECT_EQ(heap.verify().problem, "");
+}
+
 TEST_F(ObjectHeap, ForgetsEverythingOnReset) {
   auto const view = heap.ref();
   for (unsigned round = 0; round < 3; ++round) {

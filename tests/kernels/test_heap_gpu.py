@@ -220,7 +220,7 @@ def checked_kernels(gpu: None):
 
 
 # The same kernels serve both.
-@pytest.mark.parametrize("allocator", ["gpuheap", "checked"])
+@pytest.mark.parametrize("allocator", ["sharded_spans", "checked"])
 def test_every_function(checked_kernels, allocator: str) -> None:
     with gpuheap.Heap("64 MiB", allocator=allocator) as heap:
         wrong = cupy.zeros(1, dtype=cupy.int32)

@@ -55,15 +55,15 @@ def description():
         ),
         "device_error": settings.get("device_error", ""),
         "allocators": [
-            allocator("gpuheap", detects_double_free=True),
+            allocator("sharded_spans", detects_double_free=True),
             allocator(
-                "cuda",
+                "cuda_malloc",
                 process_wide=True,
                 supported=backend == "cuda",
                 why_not="" if backend == "cuda" else "this machine has no built-in device heap",
             ),
-            allocator("atomic", free="never"),
-            allocator("atomic_wrap", overwrites=True),
+            allocator("atomic_malloc", free="never"),
+            allocator("atomic_wrap_malloc", overwrites=True),
         ],
         "baselines": ["store_only"],
         "cases": [

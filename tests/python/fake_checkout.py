@@ -128,7 +128,7 @@ class Checkout:
         return [line.split(" ", 1)[1] for line in self.log() if line.startswith("point ")]
 
     def fail(self, **faults: str) -> None:
-        """`fail(**{"gpuheap/64": "crash"})`: what happens to an allocator at a size of alloc_single."""
+        """`fail(**{"sharded_spans/64": "crash"})`: what happens to an allocator at a size of alloc_single."""
         self.settings["faults"] = {
             f"alloc_single/{where.split('/')[0]}/threads=100,bytes={where.split('/')[1]},state=warm": fault
             for where, fault in faults.items()

@@ -20,7 +20,7 @@ suite = "survey"
 
 [groups]
 pages = ["ouroboros_p_s", "ouroboros_p_va"]
-all = ["cuda", "halloc", "scatteralloc", "pages"]
+all = ["cuda_malloc", "halloc", "scatteralloc", "pages"]
 
 """
 CLAIM = """[[claim]]
@@ -30,7 +30,7 @@ at = "section 1"
 case = "alloc_single"
 metric = "malloc_us"
 """
-BETTER = 'relation = "better"\nleft = "halloc"\nright = "cuda"\n'
+BETTER = 'relation = "better"\nleft = "halloc"\nright = "cuda_malloc"\n'
 
 
 def row(

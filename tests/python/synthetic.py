@@ -74,7 +74,7 @@ def write_evaluation(root: Path) -> int:
     return len(lines)
 
 
-PROCESS_WIDE = ("cuda", "xmalloc", "halloc", "fdgmalloc", "dynasoar", *(name for name in ALLOCATORS if name.startswith("ouroboros")))
+PROCESS_WIDE = ("cuda_malloc", "xmalloc", "halloc", "fdgmalloc", "dynasoar", *(name for name in ALLOCATORS if name.startswith("ouroboros")))
 Value = Callable[[str, Mapping[str, str], str], Sequence[float]]  # of an allocator, at a point, of a metric
 
 
@@ -87,7 +87,7 @@ def cannot(case: str, allocator: str, fields: Mapping[str, str]) -> bool:
     """Whether an allocator does not support a point."""
     if allocator in PROCESS_WIDE and (case in ("init", "fragmentation") or fields.get("state") == "cold"):
         return True
-    if fields.get("upstream") == "gpuheap" and not allocator.startswith("coalesce"):
+    if fields.get("upstream") == "sharded_spans" and not allocator.startswith("coalesce"):
         return True
     return allocator == "fdgmalloc" and case.startswith(("graph", "kdtree", "churn"))
 

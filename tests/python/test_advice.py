@@ -25,13 +25,13 @@ RECOMMENDED = load_recommendations(LAYOUT)
 TRAITS = {
     one.name: one
     for one in (
-        Allocator("gpuheap"),
+        Allocator("sharded_spans"),
         Allocator("scatteralloc"),
         Allocator("halloc", full_reuse=False, reuse="its class"),
-        Allocator("atomic", free="never"),
-        Allocator("atomic_wrap", free="never", overwrites=True),
+        Allocator("atomic_malloc", free="never"),
+        Allocator("atomic_wrap_malloc", free="never", overwrites=True),
         Allocator("fdgmalloc", free="collectively", warp_level=True),
-        Allocator("cuda"),
+        Allocator("cuda_malloc"),
     )
 }
 
@@ -59,46 +59,46 @@ def pattern(**said: str) -> Pattern:
 
 
 ROWS = [
-    *single("gpuheap", 10),
+    *single("sharded_spans", 10),
     *single("scatteralloc", 20),
     *single("halloc", 5),
-    *single("atomic", 2, 0),
-    *single("atomic_wrap", 1, 0),
+    *single("atomic_malloc", 2, 0),
+    *single("atomic_wrap_malloc", 1, 0),
     *single("fdgmalloc", 3),
-    failed("cuda", case="alloc_single", threads=1_000_000, parameter="state=warm"),
+    failed("cuda_malloc", case="alloc_single", threads=1_000_000, parameter="state=warm"),
     row("store_only", 0.5, case="alloc_single", threads=1_000_000, parameter="state=warm"),
 ]
 
 
 def test_the_fastest_that_fits_comes_first() -> None:
     found = advice(pattern(), ROWS)
-    assert [(one.allocator, round(one.times, 3)) for one in found.ranked] == [("gpuheap", 1.0), ("scatteralloc", 1.909)]
+    assert [(one.allocator, round(one.times, 3)) for one in found.ranked] == [("sharded_spans", 1.0), ("scatteralloc", 1.909)]
     aside = dict(found.set_aside)
     assert aside["halloc"] == "freed memory does not serve every size again: its class"
-    assert aside["atomic"] == "never gives memory back"
-    assert aside["atomic_wrap"] == "overwrites live memory, by design"
+    assert aside["atomic_malloc"] == "never gives memory back"
+    assert aside["atomic_wrap_malloc"] == "overwrites live memory, by design"
     assert aside["fdgmalloc"] == "each warp has memory of its own"
-    assert aside["cuda"].startswith("timeout at 1,000,000 threads, 16 B, state=warm")
+    assert aside["cuda_malloc"].startswith("timeout at 1,000,000 threads, 16 B, state=warm")
     assert "store_only" not in aside
     assert [used.words for used in found.used] == ["survey/alloc_single, 1,000,000 threads, 16 B, state=warm: malloc_us, free_us"]
 
 
 def test_reuse_decides_who_fits_and_what_counts() -> None:
-    assert [one.allocator for one in advice(pattern(reuse="same-size"), ROWS).ranked] == ["halloc", "gpuheap", "scatteralloc"]
+    assert [one.allocator for one in advice(pattern(reuse="same-size"), ROWS).ranked] == ["halloc", "sharded_spans", "scatteralloc"]
     found = advice(pattern(reuse="none"), ROWS)
-    assert [one.allocator for one in found.ranked][:2] == ["atomic", "halloc"]
+    assert [one.allocator for one in found.ranked][:2] == ["atomic_malloc", "halloc"]
     assert all(one.free_us is None for one in found.ranked)
 
 
 def test_the_nearest_points_are_used() -> None:
     rows = [
-        *single("gpuheap", 1, size=32),
-        *single("gpuheap", 2, size=64),
-        *single("gpuheap", 4, size=4096),
-        *single("gpuheap", 8, size=32, threads=10_000),
-        *single("gpuheap", 9, size=32, state="cold"),
-        *single("gpuheap", 3, size=64, case="alloc_mixed"),
-        *single("gpuheap", 3, size=8192, case="alloc_mixed"),
+        *single("sharded_spans", 1, size=32),
+        *single("sharded_spans", 2, size=64),
+        *single("sharded_spans", 4, size=4096),
+        *single("sharded_spans", 8, size=32, threads=10_000),
+        *single("sharded_spans", 9, size=32, state="cold"),
+        *single("sharded_spans", 3, size=64, case="alloc_mixed"),
+        *single("sharded_spans", 3, size=8192, case="alloc_mixed"),
     ]
     used = advice(pattern(threads="2000000"), rows).used
     assert [(one.case, one.point[0], one.point[1], one.point[2]) for one in used] == [
@@ -120,14 +120,14 @@ def test_far_rows_are_no_answer_but_a_command() -> None:
 
 def test_a_size_between_two_measured_ones_is_interpolated() -> None:
     rows = [
-        *single("gpuheap", 10, 10, size=16),
-        *single("gpuheap", 40, 10, size=64),
+        *single("sharded_spans", 10, 10, size=16),
+        *single("sharded_spans", 40, 10, size=64),
         *single("scatteralloc", 20, 20, size=16),
         failed("scatteralloc", case="alloc_single", size=64, threads=1_000_000, parameter="state=warm"),
         *single("halloc", 10, 10, size=64),  # has no partner
     ]
     found = advice(pattern(sizes="32", reuse="same-size"), rows)
-    assert [(one.allocator, round(one.malloc_us, 6), one.free_us) for one in found.ranked] == [("gpuheap", 20.0, pytest.approx(10.0))]
+    assert [(one.allocator, round(one.malloc_us, 6), one.free_us) for one in found.ranked] == [("sharded_spans", 20.0, pytest.approx(10.0))]
     assert dict(found.set_aside)["scatteralloc"].startswith("timeout at 1,000,000 threads, 32 B")
     assert [(one.point[1], one.between) for one in found.used] == [(32, (16, 64))]
     assert found.used[0].words.endswith("interpolated between 16 B and 64 B")
@@ -135,45 +135,45 @@ def test_a_size_between_two_measured_ones_is_interpolated() -> None:
 
 
 def test_far_neighbours_do_not_answer() -> None:
-    rows = [*single("gpuheap", 10, size=16), *single("gpuheap", 20, size=65536)]
+    rows = [*single("sharded_spans", 10, size=16), *single("sharded_spans", 20, size=65536)]
     assert not advice(pattern(sizes="1024"), rows).ranked
 
 
 def test_cuda_malloc_is_compared_with_even_where_it_does_not_fit() -> None:
-    rows = [*single("gpuheap", 10, 10), *single("cuda", 1000, 1000), *single("halloc", 5, 5)]
-    traits = {**TRAITS, "cuda": Allocator("cuda", full_reuse=False, reuse="undocumented")}
+    rows = [*single("sharded_spans", 10, 10), *single("cuda_malloc", 1000, 1000), *single("halloc", 5, 5)]
+    traits = {**TRAITS, "cuda_malloc": Allocator("cuda_malloc", full_reuse=False, reuse="undocumented")}
     found = advise_on(pattern(), Measured(LAYOUT.results, tuple(rows), {}), traits, RECOMMENDED)
-    assert [(one.allocator, one.over_cuda) for one in found.ranked] == [("gpuheap", pytest.approx(100))]
+    assert [(one.allocator, one.over_cuda) for one in found.ranked] == [("sharded_spans", pytest.approx(100))]
     assert found.compared is not None and found.compared.times == pytest.approx(100) and found.compared.malloc_us == 1000
-    assert dict(found.set_aside)["cuda"].startswith("freed memory does not serve every size")
+    assert dict(found.set_aside)["cuda_malloc"].startswith("freed memory does not serve every size")
     fitting = advise_on(pattern(), Measured(LAYOUT.results, tuple(rows), {}), TRAITS, RECOMMENDED)
-    assert fitting.compared is None and fitting.ranked[-1].allocator == "cuda"
+    assert fitting.compared is None and fitting.ranked[-1].allocator == "cuda_malloc"
 
 
 def test_an_allocator_that_lacks_a_point_is_ranked_by_those_that_it_has() -> None:
-    rows = [*single("gpuheap", 10), *single("gpuheap", 10, size=32), *single("scatteralloc", 5, size=32)]
+    rows = [*single("sharded_spans", 10), *single("sharded_spans", 10, size=32), *single("scatteralloc", 5, size=32)]
     found = advice(pattern(), rows)
-    assert [(one.allocator, one.points) for one in found.ranked] == [("scatteralloc", 1), ("gpuheap", 2)]
+    assert [(one.allocator, one.points) for one in found.ranked] == [("scatteralloc", 1), ("sharded_spans", 2)]
 
 
 def test_tight_memory_asks_for_utilisation() -> None:
     assert advice(pattern(memory="tight"), ROWS).to_run == ("gpuheap bench survey/utilisation",)
     fills = [
-        row("gpuheap", 0.98, case="utilisation", metric="utilisation", parameter="heap=2GiB"),
-        row("gpuheap", 0.5, case="utilisation", metric="utilisation", parameter="heap=1MiB"),
-        row("gpuheap", 0.2, case="utilisation", metric="utilisation", parameter="heap=2GiB", size=8192),
+        row("sharded_spans", 0.98, case="utilisation", metric="utilisation", parameter="heap=2GiB"),
+        row("sharded_spans", 0.5, case="utilisation", metric="utilisation", parameter="heap=1MiB"),
+        row("sharded_spans", 0.2, case="utilisation", metric="utilisation", parameter="heap=2GiB", size=8192),
         row("scatteralloc", 0.6, case="utilisation", metric="utilisation", parameter="heap=2GiB"),
     ]
     found = advice(pattern(memory="tight"), ROWS + fills)
-    assert [(one.allocator, one.utilisation) for one in found.ranked] == [("gpuheap", 0.98)]
+    assert [(one.allocator, one.utilisation) for one in found.ranked] == [("sharded_spans", 0.98)]
     assert dict(found.set_aside)["scatteralloc"] == "fills 60% of its heap; a tight heap needs 90%"
     assert found.to_run == ()
 
 
 def test_requests_that_fail_set_an_allocator_aside() -> None:
-    failed_requests = row("gpuheap", 7, metric="failed_requests", case="alloc_single", threads=1_000_000, parameter="state=warm")
+    failed_requests = row("sharded_spans", 7, metric="failed_requests", case="alloc_single", threads=1_000_000, parameter="state=warm")
     found = advice(pattern(), [*ROWS, failed_requests])
-    assert dict(found.set_aside)["gpuheap"].startswith("requests failed at")
+    assert dict(found.set_aside)["sharded_spans"].startswith("requests failed at")
     assert [one.allocator for one in found.ranked] == ["scatteralloc"]
 
 
@@ -217,12 +217,12 @@ def test_the_command_answers_from_rows_and_says_what_lacks(checkout: Checkout, e
     assert none.returncode == 0, none.stderr
     assert "to measure what is missing: gpuheap bench gallatin/alloc_single gallatin/alloc_mixed" in none.stdout
     assert "the papers recommend:" in none.stdout
-    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [*single("gpuheap", 10), *single("atomic", 2, 0)])
+    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [*single("sharded_spans", 10), *single("atomic_malloc", 2, 0)])
     out = checkout.gpuheap("advise", "--sizes", "16:64").stdout
     assert "survey/alloc_single, 1,000,000 threads, 16 B, state=warm: malloc_us, free_us" in out
-    assert "atomic: never gives memory back" in out
+    assert "atomic_malloc: never gives memory back" in out
     said = json.loads(checkout.gpuheap("advise", "--sizes", "16", "--json").stdout)
-    assert [one["allocator"] for one in said["ranked"]] == ["gpuheap"]
+    assert [one["allocator"] for one in said["ranked"]] == ["sharded_spans"]
     assert said["rows"][0]["threads"] == 1_000_000
     assert "--sizes" in error_line(checkout.gpuheap("advise"))
     assert "--memory: 'none'" in error_line(checkout.gpuheap("advise", "--sizes", "16", "--memory", "none"))

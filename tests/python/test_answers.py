@@ -20,7 +20,7 @@ from gpuheap.formats.results import read_table
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 Command = tuple[str, ...]
-SINGLE: Command = ("bench", "alloc_single", "-a", "gpuheap", "--no-baselines")
+SINGLE: Command = ("bench", "alloc_single", "-a", "sharded_spans", "--no-baselines")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -28,7 +28,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def shell(checkout: Checkout, text: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Runs shell text in which `gpuheap` is the command."""
+    """Runs shell text in which `sharded_spans` is the command."""
     known = {**checkout.variables(), "PYTHON": sys.executable, **variables}
     command = f'gpuheap() {{ "$PYTHON" -m gpuheap "$@"; }}; {text}'
     return subprocess.run(["bash", "-c", command], cwd=checkout.root, env=known, capture_output=True, text=True, timeout=120)
@@ -83,9 +83,9 @@ def test_a_disk_that_is_full_at_any_write_of_bench_loses_nothing(checkout: Check
 
 @pytest.mark.parametrize("largest", [0, 1000, 2000, 2500, 2800, 3100, 3500])
 def test_a_disk_that_is_full_at_any_write_of_merge_changes_nothing(checkout: Checkout, error_line: ErrorLine, largest: int) -> None:
-    assert checkout.gpuheap("bench", "mini", "-a", "gpuheap,atomic", "--output", "one").returncode == 0
+    assert checkout.gpuheap("bench", "mini", "-a", "sharded_spans,atomic_malloc", "--output", "one").returncode == 0
     checkout.build("another")
-    assert checkout.gpuheap("bench", "mini", "-a", "gpuheap,atomic", "--output", "two", "--runs", "5").returncode == 0
+    assert checkout.gpuheap("bench", "mini", "-a", "sharded_spans,atomic_malloc", "--output", "two", "--runs", "5").returncode == 0
     before = contents(checkout.root / "one")
     assert largest < max(map(len, contents(checkout.root / "two").values()))
     line = error_line(checkout.gpuheap("merge", "two", "--output", "one", largest_file=largest))
@@ -167,7 +167,7 @@ def test_a_graph_may_have_any_name(checkout: Checkout) -> None:
     name = b'g\xff\n;=",.mtx'
     (Path(os.fsdecode(os.fsencode(checkout.root) + b"/" + name))).write_text("%%MatrixMarket")
     for points in (2, 0):
-        ran = checkout.gpuheap("bench", "graph_update", "-a", "gpuheap", "--graph", os.fsdecode(name))
+        ran = checkout.gpuheap("bench", "graph_update", "-a", "sharded_spans", "--graph", os.fsdecode(name))
         assert ran.returncode == 0, ran.stderr
         assert len(checkout.points_run()) == points
     assert {row.parameters["graph"] for row in read_table(checkout.table)} == {'g____",.mtx'}
@@ -183,7 +183,7 @@ def test_odd_words_are_one_line(checkout: Checkout, error_line: ErrorLine) -> No
 def test_output_that_nobody_takes(checkout: Checkout) -> None:
     full = shell(checkout, "gpuheap list > /dev/full")
     assert (full.returncode, full.stderr) == (2, "gpuheap: no space left on device: free some space\n")
-    for command in ("list", "list --json", "bench mini -a gpuheap"):
+    for command in ("list", "list --json", "bench mini -a sharded_spans"):
         left = shell(checkout, f"gpuheap {command} | true; exit ${{PIPESTATUS[0]}}")
         assert (left.returncode in (0, 1), left.stderr) == (True, ""), left
         closed = shell(checkout, f"gpuheap {command} <&- >&-")
@@ -193,7 +193,7 @@ def test_output_that_nobody_takes(checkout: Checkout) -> None:
 
 def test_streams_that_are_closed_are_no_file_of_ours(checkout: Checkout) -> None:
     """The next file that is opened would get the number of a closed stream, and what is printed would go there."""
-    assert shell(checkout, "gpuheap bench alloc_single -a gpuheap --output here <&- >&- 2>&-").returncode == 0
+    assert shell(checkout, "gpuheap bench alloc_single -a sharded_spans --output here <&- >&- 2>&-").returncode == 0
     assert len(read_table(checkout.root / "here" / "mini.csv")) == 10 + 10
     assert json.loads((checkout.root / "here" / "environment.json").read_text())["backend"] == "simulator"
 
@@ -206,7 +206,7 @@ def test_a_terminal_of_any_encoding(checkout: Checkout, encoding: str) -> None:
     folder = checkout.root / os.fsdecode("ä ∞ ".encode() + b"\xff")
     folder.mkdir()
     ran = subprocess.run(
-        [sys.executable, "-m", "gpuheap", "bench", "churn", "-a", "gpuheap", "--output", str(folder)],
+        [sys.executable, "-m", "gpuheap", "bench", "churn", "-a", "sharded_spans", "--output", str(folder)],
         cwd=checkout.root, env={**checkout.variables(), "PYTHONIOENCODING": encoding}, capture_output=True, timeout=60,
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (0, b"")
@@ -216,7 +216,7 @@ def test_a_terminal_of_any_encoding(checkout: Checkout, encoding: str) -> None:
 def test_without_a_home_or_a_current_folder(checkout: Checkout, error_line: ErrorLine) -> None:
     assert shell(checkout, "unset HOME XDG_CACHE_HOME; gpuheap list").returncode == 0
     error_line(shell(checkout, "gpuheap data get 1138_bus", HOME="/proc", XDG_CACHE_HOME="", GPUHEAP_DATA=""))
-    gone = shell(checkout, "mkdir gone; cd gone; rmdir ../gone; gpuheap bench churn -a gpuheap --output x")
+    gone = shell(checkout, "mkdir gone; cd gone; rmdir ../gone; gpuheap bench churn -a sharded_spans --output x")
     assert error_line(gone) == "the current folder was removed: change to another one"
 
 
@@ -224,7 +224,7 @@ def test_without_a_home_or_a_current_folder(checkout: Checkout, error_line: Erro
 @pytest.mark.parametrize("delay", [0.3, 0.7, 1.5])
 def test_an_interruption_at_any_moment_shows_no_traceback(checkout: Checkout, number: signal.Signals, delay: float) -> None:
     checkout.settings["delay_s"] = 0.5
-    process = checkout.start("bench", "mini", "-a", "gpuheap")
+    process = checkout.start("bench", "mini", "-a", "sharded_spans")
     time.sleep(delay)
     process.send_signal(number)
     out, errors = process.communicate(timeout=30)
@@ -236,7 +236,7 @@ def test_a_termination_ends_what_runs_in_the_background(checkout: Checkout) -> N
     """A shell without job control starts it so that it ignores Ctrl-C."""
     checkout.settings["delay_s"] = 5
     ignore = functools.partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
-    command = [sys.executable, "-m", "gpuheap", "bench", "mini", "-a", "gpuheap"]
+    command = [sys.executable, "-m", "gpuheap", "bench", "mini", "-a", "sharded_spans"]
     process = subprocess.Popen(
         command, cwd=checkout.root, env=checkout.variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=ignore
     )

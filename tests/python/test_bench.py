@@ -17,7 +17,7 @@ from gpuheap.formats.results import COLUMNS, read_table
 POINTS_OF_MINI = 5 * 5 + 4 + 2 * 4  # alloc_single with store_only, churn, graph_update; four allocators
 
 
-def statuses(path: Path, allocator: str = "gpuheap") -> list[str]:
+def statuses(path: Path, allocator: str = "sharded_spans") -> list[str]:
     rows = [row for row in read_table(path) if row.allocator == allocator and row.case == "alloc_single"]
     return list({row.key: row.status for row in rows}.values())
 
@@ -29,7 +29,7 @@ def test_a_suite_fills_a_table_in_the_format_of_the_design(checkout: Checkout) -
     rows = list(csv.DictReader(checkout.table.open()))
     assert tuple(rows[0]) == (*COLUMNS, "values")
     first = rows[0]
-    assert (first["suite"], first["case"], first["allocator"], first["backend"]) == ("mini", "alloc_single", "gpuheap", "simulator")
+    assert (first["suite"], first["case"], first["allocator"], first["backend"]) == ("mini", "alloc_single", "sharded_spans", "simulator")
     assert (first["threads"], first["bytes"], first["parameter"], first["metric"], first["unit"]) == (
         "100",
         "16",
@@ -49,16 +49,16 @@ def test_simulated_results_are_labelled_and_show_no_times(checkout: Checkout) ->
 
 def test_unsupported_allocators_stay_in_the_table_with_the_reason(checkout: Checkout) -> None:
     checkout.gpuheap("bench", "mini/churn")
-    (row,) = [row for row in read_table(checkout.table) if row.allocator == "cuda"]
+    (row,) = [row for row in read_table(checkout.table) if row.allocator == "cuda_malloc"]
     assert (row.status, row.reason) == ("unsupported", "this machine has no built-in device heap")
-    assert not any("churn/cuda" in line for line in checkout.log()), "a process was started for it"
+    assert not any("churn/cuda_malloc" in line for line in checkout.log()), "a process was started for it"
 
 
 def test_gpu_results_go_to_the_gpus_folder_with_its_environment(checkout: Checkout) -> None:
     checkout.settings["backend"] = "cuda"
-    ran = checkout.gpuheap("bench", "mini", "--allocators", "gpuheap")
+    ran = checkout.gpuheap("bench", "mini", "--allocators", "sharded_spans")
     assert ran.returncode == 0, ran.stderr
-    assert {row.allocator for row in read_table(checkout.gpu_table)} == {"gpuheap", "store_only"}
+    assert {row.allocator for row in read_table(checkout.gpu_table)} == {"sharded_spans", "store_only"}
     facts = json.loads((checkout.gpu_table.parent / "environment.json").read_text())
     assert (facts["gpu"]["name"], facts["driver_cuda"], facts["flags"]) == ("NVIDIA H200", "13.0", "-O3")
     assert {"driver", "toolkit", "commit"} <= set(facts)
@@ -66,13 +66,13 @@ def test_gpu_results_go_to_the_gpus_folder_with_its_environment(checkout: Checko
 
 
 def test_baselines_can_be_left_out(checkout: Checkout) -> None:
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,atomic", "--no-baselines")
-    assert {row.allocator for row in read_table(checkout.table)} == {"gpuheap", "atomic"}
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,atomic_malloc", "--no-baselines")
+    assert {row.allocator for row in read_table(checkout.table)} == {"sharded_spans", "atomic_malloc"}
 
 
 def test_the_settings_of_the_command_line_reach_the_executable_and_the_rows(checkout: Checkout) -> None:
-    checkout.gpuheap("bench", "mini/churn", "-a", "gpuheap", "--heap-bytes", "8MiB", "--seed", "9", "--runs", "2")
-    assert checkout.log()[0] == f"start churn/gpuheap skip=0 points=1 heap={8 << 20} seed=9 graph=None"
+    checkout.gpuheap("bench", "mini/churn", "-a", "sharded_spans", "--heap-bytes", "8MiB", "--seed", "9", "--runs", "2")
+    assert checkout.log()[0] == f"start churn/sharded_spans skip=0 points=1 heap={8 << 20} seed=9 graph=None"
     row = read_table(checkout.table)[0]
     assert (row.parameter, row.runs) == (f"heap={8 << 20};rounds=4;seed=9", 2)
 
@@ -80,9 +80,9 @@ def test_the_settings_of_the_command_line_reach_the_executable_and_the_rows(chec
 def test_a_point_that_was_slow_enough_for_fewer_runs_is_finished(checkout: Checkout) -> None:
     suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
     suite.write_text(suite.read_text().replace("runs = 4", "runs = 100\nenough_s = 0.5", 1))
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines", "--runs", "5")
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--no-baselines", "--runs", "5")
     assert checkout.log()[1] == "limits timeout=20 enough=0.5"
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines")  # 100 of them; 5 are enough
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--no-baselines")  # 100 of them; 5 are enough
     assert checkout.points_run() == []
 
 
@@ -90,7 +90,7 @@ def test_full_is_what_the_suite_has_for_it(checkout: Checkout) -> None:
     suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
     widened = 'heap_bytes = "16MiB"\nfull = { threads = [100], bytes = { from = 4, to = 40, step = 4 } }'
     suite.write_text(suite.read_text().replace('heap_bytes = "16MiB"', widened))
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines", "--full")
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--no-baselines", "--full")
     assert len(checkout.points_run()) == 10
     ran = checkout.gpuheap("bench", "alloc_single", "--full", "--quick")
     assert ran.returncode == 2
@@ -99,92 +99,92 @@ def test_full_is_what_the_suite_has_for_it(checkout: Checkout) -> None:
 
 def test_a_suite_may_name_allocators_that_were_left_out_of_the_build_where_others_are_asked_for(checkout: Checkout) -> None:
     suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
-    suite.write_text(suite.read_text().replace('name = "mini"\n', 'name = "mini"\nallocators = ["gpuheap", "kma"]\n', 1))
+    suite.write_text(suite.read_text().replace('name = "mini"\n', 'name = "mini"\nallocators = ["sharded_spans", "kma"]\n', 1))
     ran = checkout.gpuheap("bench", "alloc_single")
     assert ran.returncode == 2
     assert "unknown allocator of suite mini 'kma'" in ran.stderr
-    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines").returncode == 0
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--no-baselines").returncode == 0
     assert checkout.points_run()
 
 
 def test_a_graph_of_the_user_takes_the_place_of_the_generated_one(checkout: Checkout) -> None:
     graph = checkout.root / "web.mtx"
     graph.write_text("%%MatrixMarket\n")
-    checkout.gpuheap("bench", "graph_update", "-a", "gpuheap", "--graph", "web.mtx")
+    checkout.gpuheap("bench", "graph_update", "-a", "sharded_spans", "--graph", "web.mtx")
     log = checkout.log()
     assert log[0].endswith(f"graph={graph}")
-    assert log[1] == "point graph_update/gpuheap/threads=100,phase=init"
+    assert log[1] == "point graph_update/sharded_spans/threads=100,phase=init"
     assert {row.parameter for row in read_table(checkout.table)} == {"graph=web.mtx;phase=init", "graph=web.mtx;phase=update"}
 
 
 def test_crashes_and_timeouts_are_rows_of_their_own(checkout: Checkout) -> None:
-    checkout.fail(**{"gpuheap/32": "crash", "gpuheap/128": "hang"})
-    ran = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--timeout", "1")
+    checkout.fail(**{"sharded_spans/32": "crash", "sharded_spans/128": "hang"})
+    ran = checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--timeout", "1")
     assert ran.returncode == 0
     assert statuses(checkout.table) == ["ok", "crash", "ok", "timeout", "ok"]
-    assert "crash    alloc_single gpuheap 100 threads, 32 B, state=warm: SIGSEGV" in ran.stdout
+    assert "crash    alloc_single sharded_spans 100 threads, 32 B, state=warm: SIGSEGV" in ran.stdout
     assert "no result within 1 s" in ran.stdout
 
 
 def test_strict_turns_failures_into_an_exit_code(checkout: Checkout) -> None:
-    checkout.fail(**{"gpuheap/32": "wrong"})
-    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--strict").returncode == 1
+    checkout.fail(**{"sharded_spans/32": "wrong"})
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--strict").returncode == 1
     assert checkout.gpuheap("bench", "churn", "--strict").returncode == 0
 
 
 def test_three_failures_in_a_row_end_a_sweep_and_stay_the_end(checkout: Checkout) -> None:
-    checkout.fail(**{"gpuheap/16": "crash", "gpuheap/32": "crash", "gpuheap/64": "crash"})
-    ran = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    checkout.fail(**{"sharded_spans/16": "crash", "sharded_spans/32": "crash", "sharded_spans/64": "crash"})
+    ran = checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans")
     assert statuses(checkout.table) == ["crash"] * 3
     assert statuses(checkout.table, "store_only") == ["ok"] * 5
     assert "2 not tried after three failures in a row" in ran.stdout
     checkout.log()
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans")
     assert checkout.log() == []
 
 
 def test_finished_rows_are_kept_and_skipped(checkout: Checkout) -> None:
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans")
     before = checkout.table.read_bytes()
     checkout.log()
-    ran = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    ran = checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans")
     assert checkout.log() == []
     assert checkout.table.read_bytes() == before
     assert "0 points measured, 10 kept from an earlier run" in ran.stdout
 
 
 def test_a_missing_point_is_measured_and_takes_its_place(checkout: Checkout) -> None:
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans")
     before = checkout.table.read_text()
     checkout.log()
-    checkout.table.write_text("".join(line for line in before.splitlines(keepends=True) if ",gpuheap,simulator,100,64," not in line))
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
-    assert checkout.points_run() == ["alloc_single/gpuheap/threads=100,bytes=64,state=warm"]
+    checkout.table.write_text("".join(line for line in before.splitlines(keepends=True) if ",sharded_spans,simulator,100,64," not in line))
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans")
+    assert checkout.points_run() == ["alloc_single/sharded_spans/threads=100,bytes=64,state=warm"]
     assert checkout.table.read_text() == before
 
 
 def test_more_runs_than_before_are_measured_again(checkout: Checkout) -> None:
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--quick")
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--quick")
     assert {row.runs for row in read_table(checkout.table)} == {3}
     checkout.log()
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans")
     assert len(checkout.points_run()) == 10
     assert {row.runs for row in read_table(checkout.table)} == {4}
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--quick")
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--quick")
     assert checkout.points_run() == []
 
 
 def test_fresh_measures_everything_named_again_and_nothing_else(checkout: Checkout) -> None:
     checkout.gpuheap("bench", "mini")
     checkout.log()
-    checkout.gpuheap("bench", "mini/churn", "-a", "gpuheap", "--fresh")
-    assert checkout.points_run() == ["churn/gpuheap/threads=100,bytes=1024,rounds=4"]
+    checkout.gpuheap("bench", "mini/churn", "-a", "sharded_spans", "--fresh")
+    assert checkout.points_run() == ["churn/sharded_spans/threads=100,bytes=1024,rounds=4"]
     assert len({row.key for row in read_table(checkout.table)}) == POINTS_OF_MINI
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_fresh_that_was_stopped_goes_on_where_it_stopped(checkout: Checkout, number: signal.Signals) -> None:
-    command = ("bench", "mini/alloc_single", "mini/churn", "-a", "gpuheap", "--fresh")
+    command = ("bench", "mini/alloc_single", "mini/churn", "-a", "sharded_spans", "--fresh")
     assert checkout.gpuheap(*command).returncode == 0
     before = read_table(checkout.table)
     checkout.log()
@@ -199,35 +199,36 @@ def test_fresh_that_was_stopped_goes_on_where_it_stopped(checkout: Checkout, num
     process.communicate(timeout=20)
     assert len([line for line in checkout.log() if line.startswith("point ")]) == 3
     # The sweep under way has its new rows, the one after it the old ones.
-    left = {(row.case, row.bytes) for row in read_table(checkout.table) if row.allocator == "gpuheap"}
+    left = {(row.case, row.bytes) for row in read_table(checkout.table) if row.allocator == "sharded_spans"}
     assert left == {("alloc_single", 16), ("alloc_single", 32), ("churn", 1024)}
     # Another command with --fresh is not that one, and forgets nothing of it.
     checkout.settings.clear()
-    checkout.gpuheap("bench", "graph_update", "-a", "atomic", "--fresh")
+    checkout.gpuheap("bench", "graph_update", "-a", "atomic_malloc", "--fresh")
     checkout.log()
     ran = checkout.gpuheap(*command)
     assert ran.returncode == 0, ran.stderr
     assert "note: an earlier run with --fresh was stopped: this one continues it, and keeps what was measured since 20" in ran.stdout
     assert "2 kept since the run with --fresh began, 20" in ran.stdout
-    own = [point for point in checkout.points_run() if "/gpuheap/" in point]
-    assert own == [f"alloc_single/gpuheap/threads=100,bytes={size},state=warm" for size in (64, 128, 256)] + ["churn/gpuheap/threads=100,bytes=1024,rounds=4"]
+    own = [point for point in checkout.points_run() if "/sharded_spans/" in point]
+    single = [f"alloc_single/sharded_spans/threads=100,bytes={size},state=warm" for size in (64, 128, 256)]
+    assert own == [*single, "churn/sharded_spans/threads=100,bytes=1024,rounds=4"]
     assert [row.line for row in read_table(checkout.table) if row.case != "graph_update"] == [row.line for row in before]
     # It is finished: the next one measures everything.
     assert "again" not in json.loads((checkout.table.parent / "environment.json").read_text())
     ran = checkout.gpuheap(*command)
     assert "note:" not in ran.stdout and "kept" not in ran.stdout
-    assert len([point for point in checkout.points_run() if "/gpuheap/" in point]) == 6
+    assert len([point for point in checkout.points_run() if "/sharded_spans/" in point]) == 6
 
 
 def test_retry_measures_failed_points_again(checkout: Checkout) -> None:
-    checkout.fail(**{"gpuheap/32": "crash"})
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    checkout.fail(**{"sharded_spans/32": "crash"})
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans")
     checkout.log()
     checkout.settings.clear()
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans")
     assert checkout.points_run() == []
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--retry")
-    assert checkout.points_run() == ["alloc_single/gpuheap/threads=100,bytes=32,state=warm"]
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--retry")
+    assert checkout.points_run() == ["alloc_single/sharded_spans/threads=100,bytes=32,state=warm"]
     assert statuses(checkout.table) == ["ok"] * 5
 
 
@@ -256,11 +257,11 @@ def test_a_table_is_of_one_build(checkout: Checkout, error_line) -> None:
 def test_builds_of_equal_sources_flags_and_toolkit_are_one(checkout: Checkout) -> None:
     """Another machine builds another file of the same code: its run goes on where the first one stopped."""
     checkout.settings["identity"] = "0123456789abcdef"
-    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap").returncode == 0
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans").returncode == 0
     checkout.log()
     checkout.build("built elsewhere")
-    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,atomic").returncode == 0
-    assert [point.split("/")[1] for point in checkout.points_run()] == ["atomic"] * 5
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,atomic_malloc").returncode == 0
+    assert [point.split("/")[1] for point in checkout.points_run()] == ["atomic_malloc"] * 5
     assert list(json.loads((checkout.table.parent / "environment.json").read_text())["builds"]) == ["0123456789abcdef"]
 
 
@@ -272,8 +273,8 @@ def test_results_of_two_machines_do_not_mix(checkout: Checkout, error_line) -> N
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_keeps_finished_rows_and_the_next_run_goes_on(checkout: Checkout, number: signal.Signals) -> None:
-    checkout.fail(**{"gpuheap/64": "hang"})
-    process = checkout.start("bench", "alloc_single", "-a", "gpuheap")
+    checkout.fail(**{"sharded_spans/64": "hang"})
+    process = checkout.start("bench", "alloc_single", "-a", "sharded_spans")
     deadline = time.monotonic() + 30
     while not (checkout.table.exists() and checkout.table.read_text().count("\n") == 1 + 2 * 2):
         assert time.monotonic() < deadline
@@ -286,14 +287,14 @@ def test_an_interruption_keeps_finished_rows_and_the_next_run_goes_on(checkout: 
     assert statuses(checkout.table) == ["ok", "ok"]
     checkout.log()
     checkout.settings.clear()
-    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap").returncode == 0
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans").returncode == 0
     assert len(checkout.points_run()) == 8
     assert statuses(checkout.table) == ["ok"] * 5
 
 
 def test_two_writers_of_one_folder_are_refused(checkout: Checkout, error_line) -> None:
-    checkout.fail(**{"gpuheap/16": "hang"})
-    process = checkout.start("bench", "alloc_single", "-a", "gpuheap")
+    checkout.fail(**{"sharded_spans/16": "hang"})
+    process = checkout.start("bench", "alloc_single", "-a", "sharded_spans")
     while not checkout.log_file.exists():
         time.sleep(0.02)
     try:
@@ -304,48 +305,48 @@ def test_two_writers_of_one_folder_are_refused(checkout: Checkout, error_line) -
 
 
 def test_a_table_keeps_every_run(checkout: Checkout) -> None:
-    checkout.gpuheap("bench", "churn", "-a", "gpuheap,atomic")
+    checkout.gpuheap("bench", "churn", "-a", "sharded_spans,atomic_malloc")
     rows = read_table(checkout.table)
     assert [(row.allocator, row.metric, len(row.values)) for row in rows] == [
-        (name, metric, 4) for name in ("gpuheap", "atomic") for metric in ("kernel_us", "failed_requests")
+        (name, metric, 4) for name in ("sharded_spans", "atomic_malloc") for metric in ("kernel_us", "failed_requests")
     ]
     assert all(row.statistics is not None and min(row.values) == row.statistics.min for row in rows)
 
 
 def test_a_table_of_an_earlier_version_gets_the_column_of_values(checkout: Checkout) -> None:
-    checkout.gpuheap("bench", "churn", "-a", "gpuheap")
+    checkout.gpuheap("bench", "churn", "-a", "sharded_spans")
     lines = [line.rpartition(",")[0] for line in checkout.table.read_text().splitlines()]
     checkout.table.write_text("\n".join(lines) + "\n")
     assert [row.values for row in read_table(checkout.table)] == [(), ()]
-    assert checkout.gpuheap("bench", "churn", "-a", "gpuheap,atomic").returncode == 0
+    assert checkout.gpuheap("bench", "churn", "-a", "sharded_spans,atomic_malloc").returncode == 0
     assert checkout.table.read_text().startswith(",".join([*COLUMNS, "values"]) + "\n")
-    assert [(row.allocator, len(row.values)) for row in read_table(checkout.table)] == [("gpuheap", 0)] * 2 + [("atomic", 4)] * 2
+    assert [(row.allocator, len(row.values)) for row in read_table(checkout.table)] == [("sharded_spans", 0)] * 2 + [("atomic_malloc", 4)] * 2
 
 
 def test_a_heap_of_the_process_is_measured_cold_in_processes_of_one_run(checkout: Checkout) -> None:
     checkout.settings["backend"] = "cuda"
     suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
     suite.write_text(suite.read_text().replace('state = ["warm"]', 'state = ["cold", "warm"]'))
-    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,cuda", "--no-baselines").returncode == 0
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,cuda_malloc", "--no-baselines").returncode == 0
     lines = checkout.log()
     starts = [line for line in lines if line.startswith("start ")]
     # gpuheap makes its heap anew in one process; of cuda each of four runs at five cold points has one, and the warm points one together.
-    assert len([line for line in starts if "/gpuheap " in line]) == 1
-    assert len([line for line in starts if "/cuda " in line]) == 4 * 5 + 1 and lines.count("first run") == 4 * 5
-    rows = [row for row in read_table(checkout.gpu_table) if row.allocator == "cuda"]
+    assert len([line for line in starts if "/sharded_spans " in line]) == 1
+    assert len([line for line in starts if "/cuda_malloc " in line]) == 4 * 5 + 1 and lines.count("first run") == 4 * 5
+    rows = [row for row in read_table(checkout.gpu_table) if row.allocator == "cuda_malloc"]
     assert {(row.parameter, row.runs) for row in rows} == {("state=cold", 4), ("state=warm", 4)}
 
 
 def test_a_heap_that_does_not_fit_is_made_smaller_and_labelled(checkout: Checkout) -> None:
     checkout.settings["device"] = {"name": "small", "total_bytes": 12 << 20, "free_bytes": 12 << 20, "num_sms": 4}
-    ran = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--no-baselines")
+    ran = checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--no-baselines")
     assert "alloc_single: a heap of 9 MiB in place of 16 MiB" in ran.stdout
     assert read_table(checkout.table)[0].parameters["heap"] == str(9 << 20)
 
 
 def test_a_damaged_table_is_refused_before_anything_runs(checkout: Checkout, error_line) -> None:
-    checkout.gpuheap("bench", "churn", "-a", "gpuheap")
+    checkout.gpuheap("bench", "churn", "-a", "sharded_spans")
     checkout.log()
     checkout.table.write_text(checkout.table.read_text()[:-20])
-    assert f"{checkout.table}:3: the line ends in the middle" in error_line(checkout.gpuheap("bench", "churn", "-a", "gpuheap"))
+    assert f"{checkout.table}:3: the line ends in the middle" in error_line(checkout.gpuheap("bench", "churn", "-a", "sharded_spans"))
     assert checkout.log() == []

@@ -18,7 +18,7 @@ AXES = 'axes = { threads = [100], bytes = [16, 32, 64, 128, 256], state = ["warm
 BASELINES = 'baselines = ["store_only"]\n'
 
 
-def with_bounds(bounds: str, of: str = '["gpuheap"]', host: str = "[]") -> str:
+def with_bounds(bounds: str, of: str = '["sharded_spans"]', host: str = "[]") -> str:
     text = SUITE.replace(BASELINES, f'{BASELINES}bounds = {{ of = {of}, on = "NVIDIA H200" }}\n', 1)
     return text.replace(AXES, f"{AXES}\nbounds = {bounds}", 1).replace('heap_bytes = "16MiB"', f'heap_bytes = "16MiB"\nbounds = {host}', 1)
 
@@ -37,13 +37,13 @@ def rows_with(suite: Suite, measured: dict[int, list[float] | str], metric: str 
         if found is None:
             continue
         result = PointResult(found) if isinstance(found, str) else PointResult("ok", "", (Measurement(metric, unit, tuple(found)),))
-        rows += rows_of(suite.name, "alloc_single", "gpuheap", backend, point, "", result)
+        rows += rows_of(suite.name, "alloc_single", "sharded_spans", backend, point, "", result)
     return rows
 
 
 def judged(suite: Suite, rows: list[Row]) -> list[Verdict]:
     case = suite.case("alloc_single", "cuda")
-    return judge(rows, case.bounds, case.points(), suite.name, "alloc_single", "gpuheap")
+    return judge(rows, case.bounds, case.points(), suite.name, "alloc_single", "sharded_spans")
 
 
 ALL_SIZES = (16, 32, 64, 128, 256)
@@ -101,7 +101,7 @@ def test_bounds_are_for_the_allocators_named_and_for_the_gpu_unless_the_simulato
     suite = suite_with(tmp_path, '[{ metric = "malloc_us", must = 20 }]')
     assert verdicts(rows_with(suite, slow, backend="simulator"), {"mini": suite}) == []
     assert [verdict.verdict for verdict in verdicts(rows_with(suite, slow), {"mini": suite})] == [FAILED]
-    other = suite_with(tmp_path, '[{ metric = "malloc_us", must = 20 }]', of='["atomic"]')
+    other = suite_with(tmp_path, '[{ metric = "malloc_us", must = 20 }]', of='["atomic_malloc"]')
     assert verdicts(rows_with(other, slow), {"mini": other}) == []
     own = suite_with(tmp_path, "[]", host='[{ metric = "malloc_us", must = 2e6 }]')
     assert [verdict.verdict for verdict in verdicts(rows_with(own, slow, backend="simulator"), {"mini": own})] == [MET]
@@ -145,16 +145,16 @@ def held(checkout: Checkout) -> Checkout:
 
 
 def test_a_run_ends_with_what_was_measured_against_the_bounds(held: Checkout) -> None:
-    ran = held.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    ran = held.gpuheap("bench", "alloc_single", "-a", "sharded_spans")
     assert ran.returncode == 0
     assert "aim met" in ran.stdout
     assert "FAILED at 2 of 2 points" in ran.stdout
-    assert "1 of 2 bounds met, 1 of them with their aim; 1 FAILED (gpuheap, stated for NVIDIA H200)" in ran.stdout
-    assert held.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--strict").returncode == 1
+    assert "1 of 2 bounds met, 1 of them with their aim; 1 FAILED (sharded_spans, stated for NVIDIA H200)" in ran.stdout
+    assert held.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--strict").returncode == 1
 
 
 def test_the_report_shows_bounds_and_which_points_fail(held: Checkout) -> None:
-    held.gpuheap("bench", "alloc_single", "-a", "gpuheap")
+    held.gpuheap("bench", "alloc_single", "-a", "sharded_spans")
     assert held.gpuheap("report").returncode == 0
     page = (held.root / "build" / "report.html").read_text()
     assert "Bounds of the suite mini" in page
@@ -169,26 +169,26 @@ def test_a_point_with_a_heap_of_its_own_keeps_it(checkout: Checkout) -> None:
     )
     (checkout.root / "benchmarks" / "suites" / "mini.toml").write_text(text)
     checkout.settings["backend"] = "cuda"
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,cuda", "--no-baselines", "--heap-bytes", "2GiB")
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,cuda_malloc", "--no-baselines", "--heap-bytes", "2GiB")
     starts = [line.split(" heap=")[0] for line in checkout.log() if line.startswith("start")]
-    assert starts[0] == "start alloc_single/gpuheap skip=0 points=5"
+    assert starts[0] == "start alloc_single/sharded_spans skip=0 points=5"
     # A process-wide heap has one size in a process.
-    assert starts[1:] == [f"start alloc_single/cuda skip=0 points={n}" for n in (1, 2, 2)]
+    assert starts[1:] == [f"start alloc_single/cuda_malloc skip=0 points={n}" for n in (1, 2, 2)]
     heaps = [
-        line.split(",")[6] for line in checkout.gpu_table.read_text().splitlines() if "gpuheap,cuda,100" in line and "malloc_us" in line
+        line.split(",")[6] for line in checkout.gpu_table.read_text().splitlines() if "sharded_spans,cuda,100" in line and "malloc_us" in line
     ]
     assert heaps == ["heap=2147483648", "heap=24GiB", "heap=1MiB", "heap=24GiB", "heap=1MiB"]
 
 
 def test_the_commit_of_a_copy_without_git_is_named_by_the_environment(checkout: Checkout) -> None:
     checkout.environment = {"GPUHEAP_COMMIT": "0123abcd"}
-    checkout.gpuheap("bench", "churn", "-a", "gpuheap")
+    checkout.gpuheap("bench", "churn", "-a", "sharded_spans")
     assert '"commit": "0123abcd"' in (checkout.table.parent / "environment.json").read_text()
 
 
 def test_the_heap_suite_bounds_every_case_of_it() -> None:
     suite = load_suite(REPOSITORY / "benchmarks" / "suites" / "heap.toml")
-    assert suite.bounds_of == ("gpuheap",)
+    assert suite.bounds_of == ("sharded_spans",)
     for backends in suite.cases.values():
         case = backends["cuda"]
         points = case.points(DEFAULT_SEED)

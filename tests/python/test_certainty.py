@@ -39,7 +39,7 @@ def around(middle: float, noise: float, seed: int, runs: int = 20) -> list[float
 
 
 @pytest.mark.parametrize(
-    ("halloc", "cuda", "verdict"),
+    ("halloc", "cuda_malloc", "verdict"),
     [
         (around(10, 0.05, 1), around(20, 0.05, 2), HOLDS),
         (around(20, 0.05, 1), around(10, 0.05, 2), FAILS),
@@ -50,36 +50,36 @@ def around(middle: float, noise: float, seed: int, runs: int = 20) -> list[float
         ([10.0] * 20, [10.1] * 20, HOLDS),
     ],
 )
-def test_noise_decides(tmp_path: Path, halloc: list[float], cuda: list[float], verdict: str) -> None:
-    found = judged(tmp_path, BETTER, [measured("halloc", halloc), measured("cuda", cuda)])
+def test_noise_decides(tmp_path: Path, halloc: list[float], cuda_malloc: list[float], verdict: str) -> None:
+    found = judged(tmp_path, BETTER, [measured("halloc", halloc), measured("cuda_malloc", cuda_malloc)])
     assert (found.verdict, found.basis) == (verdict, "95 %"), found.numbers
     assert ("of all draws of the runs" in found.numbers) == (verdict == UNDECIDED)
 
 
 def test_of_two_that_are_equal_few_claims_are_decided(tmp_path: Path) -> None:
     """At 95 % no more than about a tenth of claims on equal allocators may be called either way."""
-    equal = [judged(tmp_path, BETTER, [measured("halloc", around(10, 0.2, 2 * n)), measured("cuda", around(10, 0.2, 2 * n + 1))]) for n in range(60)]
+    equal = [judged(tmp_path, BETTER, [measured("halloc", around(10, 0.2, 2 * n)), measured("cuda_malloc", around(10, 0.2, 2 * n + 1))]) for n in range(60)]
     assert sum(one.verdict != UNDECIDED for one in equal) <= 12
 
 
 def test_a_verdict_is_the_same_each_time(tmp_path: Path) -> None:
-    rows = [measured("halloc", around(10, 0.3, 1)), measured("cuda", around(11, 0.3, 2))]
+    rows = [measured("halloc", around(10, 0.3, 1)), measured("cuda_malloc", around(11, 0.3, 2))]
     assert judged(tmp_path, BETTER, rows) == judged(tmp_path, BETTER, rows)
 
 
 def test_without_the_runs_the_medians_judge_and_the_verdict_says_so(tmp_path: Path) -> None:
-    assert judged(tmp_path, BETTER, [row("halloc", 10), row("cuda", 10.1)]).basis == "no interval"
-    found = judged(tmp_path, BETTER, [measured("halloc", [10.0] * 20), row("cuda", 12)])
+    assert judged(tmp_path, BETTER, [row("halloc", 10), row("cuda_malloc", 10.1)]).basis == "no interval"
+    found = judged(tmp_path, BETTER, [measured("halloc", [10.0] * 20), row("cuda_malloc", 12)])
     assert (found.verdict, found.basis) == (HOLDS, "95 %, 1 of 2 measurements")
     # Four runs of a time say too little; one count says all.
-    assert judged(tmp_path, BETTER, [measured("halloc", [10.0] * 4), measured("cuda", [12.0] * 4)]).basis == "no interval"
-    counts = [measured("halloc", [30.0], "registers_malloc"), measured("cuda", [40.0], "registers_malloc")]
+    assert judged(tmp_path, BETTER, [measured("halloc", [10.0] * 4), measured("cuda_malloc", [12.0] * 4)]).basis == "no interval"
+    counts = [measured("halloc", [30.0], "registers_malloc"), measured("cuda_malloc", [40.0], "registers_malloc")]
     assert judged(tmp_path, BETTER, counts, "registers_malloc").basis == "95 %"
 
 
 def test_a_statistic_is_that_of_the_drawn_runs(tmp_path: Path) -> None:
     """One run in twenty is a hundred times slower: the median is sure, the mean is not."""
-    outlier = [measured("halloc", [10.0] * 19 + [1000.0]), measured("cuda", [50.0] * 20)]
+    outlier = [measured("halloc", [10.0] * 19 + [1000.0]), measured("cuda_malloc", [50.0] * 20)]
     assert judged(tmp_path, BETTER, outlier).verdict == HOLDS
     assert judged(tmp_path, 'statistic = "mean"\n' + BETTER, outlier).verdict == UNDECIDED
 
@@ -123,13 +123,13 @@ def test_the_executable_still_says_so() -> None:
     ],
 )
 def test_a_time_out_decides_what_its_limit_can(tmp_path: Path, factor: str, verdict: str) -> None:
-    found = judged(tmp_path, BETTER + f'factor = "{factor}"', [row("halloc", 2), failed("cuda")])
+    found = judged(tmp_path, BETTER + f'factor = "{factor}"', [row("halloc", 2), failed("cuda_malloc")])
     assert found.verdict == verdict, found.numbers
 
 
 def test_a_time_out_says_nothing_of_memory(tmp_path: Path) -> None:
-    rows = [row("halloc", 0.9, metric="utilisation"), failed("cuda")]
+    rows = [row("halloc", 0.9, metric="utilisation"), failed("cuda_malloc")]
     found = judged(tmp_path, BETTER, rows, "utilisation")
     assert (found.verdict, found.numbers.split(";")[0]) == (UNDECIDED, "1 point without an end: it depends on them")
-    crashed = [row("halloc", 0.9, metric="utilisation"), failed("cuda", "crash")]
+    crashed = [row("halloc", 0.9, metric="utilisation"), failed("cuda_malloc", "crash")]
     assert judged(tmp_path, BETTER, crashed, "utilisation").verdict == HOLDS

@@ -69,7 +69,7 @@ def words(chart: Chart) -> tuple[str | None, str, str]:
 
 def test_the_swept_axis_lies_along_x_and_others_make_panels(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, '{ threads = [1000, 2000], bytes = [16, 64, 256], state = ["warm"] }')
-    found = charts_of(view_of(suite, {"gpuheap": 1, "cuda": 2}))
+    found = charts_of(view_of(suite, {"sharded_spans": 1, "cuda_malloc": 2}))
     assert [words(chart) for chart in found] == [
         ("bytes", "log", "state warm, 1,000 threads"),
         ("bytes", "log", "state warm, 2,000 threads"),
@@ -82,7 +82,7 @@ def test_the_swept_axis_lies_along_x_and_others_make_panels(tmp_path: Path) -> N
 def test_each_sweep_of_a_case_has_its_own_picture(tmp_path: Path) -> None:
     heaps, iterations = '{ heap = ["128KiB", "1MiB", "2GiB"], bytes = [4] }', "{ iterations = [10, 20, 100], bytes = [4] }"
     axes = f"[{heaps}, {iterations}, {{ page = [4096, 8192], bytes = [4, 64, 1024] }}]"
-    found = charts_of(view_of(suite_of(tmp_path, axes), {"gpuheap": 1}))
+    found = charts_of(view_of(suite_of(tmp_path, axes), {"sharded_spans": 1}))
     assert [words(chart) for chart in found] == [
         ("heap", "log", "4 B"),
         ("iterations", "linear", "4 B"),
@@ -102,7 +102,7 @@ def test_names_on_an_axis_stand_side_by_side_in_the_order_of_the_suite(
     (chart,) = charts_of(
         view_of(
             suite_of(tmp_path, '{ graph = ["rome", "athens", "oslo"] }'),
-            {"gpuheap": 1, "cuda": 2},
+            {"sharded_spans": 1, "cuda_malloc": 2},
         )
     )
     assert (chart.axis, chart.x_scale, chart.labels) == (
@@ -129,12 +129,12 @@ def test_a_suite_may_say_how_it_is_drawn(tmp_path: Path) -> None:
 
 
 def test_times_over_a_baseline_and_variances(tmp_path: Path) -> None:
-    plots = '[{ over = "atomic" }, { statistic = "variance" }]'
-    view = view_of(suite_of(tmp_path, "{ bytes = [16, 64] }", plots), {"gpuheap": 3, "atomic": 1.5})
+    plots = '[{ over = "atomic_malloc" }, { statistic = "variance" }]'
+    view = view_of(suite_of(tmp_path, "{ bytes = [16, 64] }", plots), {"sharded_spans": 3, "atomic_malloc": 1.5})
     over, variance = charts_of(view)
-    assert {series.allocator: [mark.median for mark in series.marks] for series in over.series} == {"gpuheap": [2, 2], "atomic": [1, 1]}
+    assert {series.allocator: [mark.median for mark in series.marks] for series in over.series} == {"sharded_spans": [2, 2], "atomic_malloc": [1, 1]}
     assert (over.title, over.unit, over.y_words(2)) == (
-        "malloc, over atomic",
+        "malloc, over atomic_malloc",
         "ratio",
         "2",
     )
@@ -145,14 +145,14 @@ def test_times_over_a_baseline_and_variances(tmp_path: Path) -> None:
 def test_several_axes_along_x_join_their_sweeps_in_one_picture(tmp_path: Path) -> None:
     axes = '[{ scene = ["hall"], triangles = [76_000, 2_169_000] }, { scene = ["soup"], triangles = [500] }]'
     plot = '{ x = ["scene", "triangles"], metrics = ["malloc_us"] }'
-    (chart,) = charts_of(view_of(suite_of(tmp_path, axes, plot), {"gpuheap": 1, "cuda": 2}))
+    (chart,) = charts_of(view_of(suite_of(tmp_path, axes, plot), {"sharded_spans": 1, "cuda_malloc": 2}))
     assert (chart.axis, chart.x_scale, chart.labels) == ("scene, triangles", "words", ("hall 76K", "hall 2169K", "soup 500"))
-    assert chart.series[0].marks[1].words == "gpuheap at hall 2169K: 2 µs (1.82 to 2.18 µs)"
+    assert chart.series[0].marks[1].words == "gpuheap (sharded_spans) at hall 2169K: 2 µs (1.82 to 2.18 µs)"
 
 
 def test_some_allocators_some_points_and_means(tmp_path: Path) -> None:
     plot = '{ x = "bytes", where = { bytes = "64.." }, allocators = ["halloc"], statistic = "mean" }'
-    view = view_of(suite_of(tmp_path, "{ bytes = [16, 64, 256] }", plot), {"halloc": 1, "cuda": 2})
+    view = view_of(suite_of(tmp_path, "{ bytes = [16, 64, 256] }", plot), {"halloc": 1, "cuda_malloc": 2})
     (chart,) = charts_of(view)
     assert [series.allocator for series in chart.series] == ["halloc"]
     assert chart.xs == [64, 256]
@@ -160,13 +160,13 @@ def test_some_allocators_some_points_and_means(tmp_path: Path) -> None:
 
 
 def test_a_ratio_is_over_the_reference_at_the_point_or_at_that_without_the_curve(tmp_path: Path) -> None:
-    plot = '{ x = "bytes", curves = "upstream", over = "cuda" }'
-    suite = suite_of(tmp_path, '{ upstream = ["own", "gpuheap"], bytes = [16, 64] }', plot)
-    view = view_of(suite, {"halloc": 2, "cuda": 1})
-    own = [row for row in view.rows if row.allocator != "cuda" or row.parameters["upstream"] == "own"]
+    plot = '{ x = "bytes", curves = "upstream", over = "cuda_malloc" }'
+    suite = suite_of(tmp_path, '{ upstream = ["own", "sharded_spans"], bytes = [16, 64] }', plot)
+    view = view_of(suite, {"halloc": 2, "cuda_malloc": 1})
+    own = [row for row in view.rows if row.allocator != "cuda_malloc" or row.parameters["upstream"] == "own"]
     (both,) = case_views(own, {"drawn": suite})
     (chart,) = charts_of(both)
-    assert [series.label for series in chart.series] == ["cuda", "halloc, upstream own", "halloc, upstream gpuheap"]
+    assert [series.label for series in chart.series] == ["cuda_malloc", "halloc, upstream own", "halloc, upstream sharded_spans"]
     # Times rise from point to point: those of the second curve are the third and the fourth.
     assert [[mark.median for mark in series.marks] for series in chart.series] == [[1, 1], [2, 2], [6, 4]]
 
@@ -188,16 +188,16 @@ def test_numbers_of_papers_stand_where_they_belong(tmp_path: Path) -> None:
 
 def test_a_case_without_times_shows_what_it_measures(tmp_path: Path) -> None:
     suite = suite_of(tmp_path, "{ bytes = [16, 64] }", metrics='["utilisation", "failed_requests"]')
-    (chart,) = charts_of(view_of(suite, {"gpuheap": 0.4}, [("utilisation", "ratio"), ("failed_requests", "count")]))
+    (chart,) = charts_of(view_of(suite, {"sharded_spans": 0.4}, [("utilisation", "ratio"), ("failed_requests", "count")]))
     assert (chart.metric.name, chart.y_scale) == ("utilisation", "linear")
 
 
 def test_points_on_no_sweep_are_drawn_all_the_same(tmp_path: Path) -> None:
-    view = view_of(suite_of(tmp_path, "{ bytes = [16, 64] }"), {"gpuheap": 1})
+    view = view_of(suite_of(tmp_path, "{ bytes = [16, 64] }"), {"sharded_spans": 1})
     other = rows_of(
         "drawn",
         "case",
-        "gpuheap",
+        "sharded_spans",
         "cuda",
         make_point({"bytes": 99}),
         "graph=web.mtx",
@@ -209,7 +209,7 @@ def test_points_on_no_sweep_are_drawn_all_the_same(tmp_path: Path) -> None:
 
 def test_a_finer_sweep_is_drawn_like_the_suites(tmp_path: Path) -> None:
     coarse = suite_of(tmp_path, "{ bytes = [16, 32, 64] }")
-    view = view_of(suite_of(tmp_path, "{ bytes = [16, 20, 24, 32, 48, 64] }"), {"gpuheap": 1})
+    view = view_of(suite_of(tmp_path, "{ bytes = [16, 20, 24, 32, 48, 64] }"), {"sharded_spans": 1})
     (both,) = case_views(view.rows, {"drawn": coarse})
     (chart,) = charts_of(both)
     assert [mark.x for mark in chart.series[0].marks] == [16, 20, 24, 32, 48, 64]
@@ -233,7 +233,7 @@ def test_a_finer_sweep_is_drawn_like_the_suites(tmp_path: Path) -> None:
         ),
         ('{ x = ["bytes", "page"] }', "plot: x: unknown axis 'page'"),
         ('{ where = { bytes = "small.." } }', "plot: where bytes is 'small..', expected a range like 16..256, ..256 or 16.."),
-        ('{ over = "atomc" }', "plot: unknown allocator 'atomc': did you mean 'atomic'"),
+        ('{ over = "atomc" }', "plot: unknown allocator 'atomc': did you mean 'atomic_malloc'"),
         ('{ allocators = ["haloc"] }', "plot: unknown allocator 'haloc': did you mean 'halloc'"),
         (
             '{ metrics = ["malloc_us"], in_bytes = true }',
@@ -252,8 +252,8 @@ def test_a_mistake_in_a_plot_is_named(tmp_path: Path, plot: str, complaint: str)
     assert complaint in str(raised.value)
 
 
-VALUES = {"gpuheap": 1.0, "halloc": 2.0, "kma": 3.0, "atomic": 0.1, "store_only": 0.01}
-TRAITS = {"atomic": {"free": "never"}}
+VALUES = {"sharded_spans": 1.0, "halloc": 2.0, "kma": 3.0, "atomic_malloc": 0.1, "store_only": 0.01}
+TRAITS = {"atomic_malloc": {"free": "never"}}
 
 
 def test_the_best_is_among_those_that_give_memory_back_and_served_everything(
@@ -267,14 +267,14 @@ def test_the_best_is_among_those_that_give_memory_back_and_served_everything(
     ]
     best = found[0].best["up to 64 B"]
     assert (best.allocator, best.second, best.points, best.contenders) == (
-        "gpuheap",
+        "sharded_spans",
         "halloc",
         2,
         3,
     )
     assert best.ahead == pytest.approx(2)
-    (failed, *_) = best_per_pattern([view_of(suite, VALUES, gpuheap="crash")], TRAITS)
-    assert failed.best["up to 64 B"].allocator == "halloc", "gpuheap has no value at the second point"
+    (failed, *_) = best_per_pattern([view_of(suite, VALUES, sharded_spans="crash")], TRAITS)
+    assert failed.best["up to 64 B"].allocator == "halloc", "sharded_spans has no value at the second point"
     assert (
         failed.best["up to 64 B"].complete,
         failed.best["up to 64 B"].contenders,
@@ -287,7 +287,7 @@ def test_who_fails_requests_is_not_the_best(tmp_path: Path) -> None:
     short = rows_of(
         "drawn",
         "case",
-        "gpuheap",
+        "sharded_spans",
         "cuda",
         make_point({"bytes": 16}),
         "",
@@ -308,7 +308,7 @@ def test_who_fails_requests_is_not_the_best(tmp_path: Path) -> None:
 def test_two_allocators_are_no_field(tmp_path: Path) -> None:
     view = view_of(
         suite_of(tmp_path, "{ bytes = [16, 32] }"),
-        {"gpuheap": 1.0, "halloc": 2.0, "atomic": 0.1},
+        {"sharded_spans": 1.0, "halloc": 2.0, "atomic_malloc": 0.1},
     )
     assert best_per_pattern([view], TRAITS) == []
 
@@ -316,7 +316,7 @@ def test_two_allocators_are_no_field(tmp_path: Path) -> None:
 def test_points_out_of_time_have_a_table(tmp_path: Path) -> None:
     view = view_of(
         suite_of(tmp_path, "{ bytes = [16, 32, 64] }"),
-        {"gpuheap": 1.0, "halloc": 2.0},
+        {"sharded_spans": 1.0, "halloc": 2.0},
         halloc="timeout",
     )
     table = timeouts_table([view], view.allocators, {})
@@ -325,8 +325,8 @@ def test_points_out_of_time_have_a_table(tmp_path: Path) -> None:
     assert (line, cell.value, cell.reason) == ("halloc", "2 of 3", "32 B: as asked")
     assert (
         timeouts_table(
-            [view_of(suite_of(tmp_path, "{ bytes = [16] }"), {"gpuheap": 1.0})],
-            ["gpuheap"],
+            [view_of(suite_of(tmp_path, "{ bytes = [16] }"), {"sharded_spans": 1.0})],
+            ["sharded_spans"],
             {},
         )
         is None
@@ -335,28 +335,28 @@ def test_points_out_of_time_have_a_table(tmp_path: Path) -> None:
 
 def test_a_line_is_broken_where_a_point_failed() -> None:
     marks = tuple(Mark(x, 1.0, 1.0, 1.0, "") for x in (1, 2, 4, 8))
-    whole = Series("gpuheap", marks, (Failure(16, "timeout", "timeout"),))
-    broken = Series("cuda", marks, (Failure(3, "timeout", "timeout"), Failure(6, "crash", "crash")))
+    whole = Series("sharded_spans", marks, (Failure(16, "timeout", "timeout"),))
+    broken = Series("cuda_malloc", marks, (Failure(3, "timeout", "timeout"), Failure(6, "crash", "crash")))
     assert [len(piece) for piece in whole.pieces] == [4]
     assert [[mark.x for mark in piece] for piece in broken.pieces] == [[1, 2], [4], [8]]
-    assert Series("cuda", ()).pieces == []
+    assert Series("cuda_malloc", ()).pieces == []
     chart = chart_with(whole, broken)
-    assert failed_words([chart]) == "crashed: cuda; timed out: gpuheap, cuda"
-    line = re.search(r'data-n="cuda".*?<path class="line"[^>]* d="([^"]*)"', chart_for_page(chart))
+    assert failed_words([chart]) == "crashed: cuda_malloc; timed out: sharded_spans, cuda_malloc"
+    line = re.search(r'data-n="cuda_malloc".*?<path class="line"[^>]* d="([^"]*)"', chart_for_page(chart))
     assert line is not None and line[1].count("M") == 3
     assert line[1].count("L") == 1
 
 
 def test_ours_and_the_best_four_are_in_colour() -> None:
-    names = ["gpuheap", "cuda", "halloc", "kma", "gallatin", "xmalloc", "store_only"]
-    values = {name: 10.0 * (number + 1) for number, name in enumerate(names)} | {"gpuheap": 1000.0, "store_only": 1.0}
+    names = ["sharded_spans", "cuda_malloc", "halloc", "kma", "gallatin", "xmalloc", "store_only"]
+    values = {name: 10.0 * (number + 1) for number, name in enumerate(names)} | {"sharded_spans": 1000.0, "store_only": 1.0}
     series = [Series(name, tuple(Mark(x, values[name], values[name], values[name], "") for x in (1, 2))) for name in names]
     # The fastest, but at one of the two points only.
     series.append(Series("bulkalloc", (Mark(1, 1.0, 1.0, 1.0, ""),)))
     chart = chart_with(*series)
-    assert chart.highlighted == {"gpuheap", "cuda", "halloc", "kma", "gallatin"}
+    assert chart.highlighted == {"sharded_spans", "cuda_malloc", "halloc", "kma", "gallatin"}
     page = chart_for_page(chart)
-    assert 'class="series s-xmalloc rest"' in page and 'class="series s-halloc"' in page and 'class="series s-gpuheap ours"' in page
+    assert 'class="series s-xmalloc rest"' in page and 'class="series s-halloc"' in page and 'class="series s-sharded_spans ours"' in page
 
 
 def chart_with(*series: Series) -> Chart:

@@ -47,33 +47,33 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
 @pytest.mark.parametrize(
     ("claim", "rows", "verdict", "numbers"),
     [
-        (BETTER, [row("halloc", 2), row("cuda", 6)], HOLDS, "3.0 times: halloc 2 µs, cuda 6 µs"),
-        (BETTER, [row("halloc", 6), row("cuda", 6)], FAILS, "1.00 times"),
-        (BETTER, [row("halloc", 2)], UNMEASURED, "no malloc_us of cuda in survey/alloc_single"),
+        (BETTER, [row("halloc", 2), row("cuda_malloc", 6)], HOLDS, "3.0 times: halloc 2 µs, cuda_malloc 6 µs"),
+        (BETTER, [row("halloc", 6), row("cuda_malloc", 6)], FAILS, "1.00 times"),
+        (BETTER, [row("halloc", 2)], UNMEASURED, "no malloc_us of cuda_malloc in survey/alloc_single"),
         (BETTER, [], UNMEASURED, "no rows of survey/alloc_single"),
-        (BETTER, [row("halloc", 2), row("cuda", 6, size=32)], UNMEASURED, "no point where both halloc and cuda were measured"),
-        (BETTER, [row("halloc", 2), failed("cuda")], HOLDS, "∞ times: halloc 2 µs, cuda timeout"),
-        (BETTER, [failed("halloc"), row("cuda", 6)], FAILS, "0.00 times: halloc timeout, cuda 6 µs"),
-        (BETTER, [failed("halloc"), failed("cuda")], UNMEASURED, "no point where both"),
-        (BETTER, [row("halloc", 2), failed("cuda", "unsupported")], PUBLISHED, "cuda unsupported in survey/alloc_single: why"),
+        (BETTER, [row("halloc", 2), row("cuda_malloc", 6, size=32)], UNMEASURED, "no point where both halloc and cuda_malloc were measured"),
+        (BETTER, [row("halloc", 2), failed("cuda_malloc")], HOLDS, "∞ times: halloc 2 µs, cuda_malloc timeout"),
+        (BETTER, [failed("halloc"), row("cuda_malloc", 6)], FAILS, "0.00 times: halloc timeout, cuda_malloc 6 µs"),
+        (BETTER, [failed("halloc"), failed("cuda_malloc")], UNMEASURED, "no point where both"),
+        (BETTER, [row("halloc", 2), failed("cuda_malloc", "unsupported")], PUBLISHED, "cuda_malloc unsupported in survey/alloc_single: why"),
         # A kernel whose requests fail is quick for nothing.
-        (BETTER, [row("halloc", 2), row("halloc", 5, metric="failed_requests"), row("cuda", 6)], FAILS, "halloc failed_requests"),
-        (BETTER + 'factor = "2..4"', [row("halloc", 2), row("cuda", 6)], HOLDS, "3.0 times"),
-        (BETTER + 'factor = "4.."', [row("halloc", 2), row("cuda", 6)], FAILS, "3.0 times"),
-        (BETTER, sweep("halloc", [1, 1, 9]) + sweep("cuda", [2, 2, 3]), FAILS, "2 of 3 within; least: halloc 9 µs, cuda 3 µs at 64 B"),
-        (BETTER + 'over = "any"', sweep("halloc", [1, 9, 9]) + sweep("cuda", [2, 2, 3]), HOLDS, "0.22 to 2.0 times"),
-        (BETTER + 'over = "most"', sweep("halloc", [1, 1, 9]) + sweep("cuda", [2, 2, 3]), FAILS, "2 of 3"),
-        (BETTER + 'over = "most"', sweep("halloc", [1, 1, 1, 9]) + sweep("cuda", [2, 2, 3, 3]), HOLDS, "3 of 4"),
-        (BETTER + 'over = "median"', sweep("halloc", [1, 1, 9]) + sweep("cuda", [2, 2, 3]), HOLDS, "median 2.0"),
+        (BETTER, [row("halloc", 2), row("halloc", 5, metric="failed_requests"), row("cuda_malloc", 6)], FAILS, "halloc failed_requests"),
+        (BETTER + 'factor = "2..4"', [row("halloc", 2), row("cuda_malloc", 6)], HOLDS, "3.0 times"),
+        (BETTER + 'factor = "4.."', [row("halloc", 2), row("cuda_malloc", 6)], FAILS, "3.0 times"),
+        (BETTER, sweep("halloc", [1, 1, 9]) + sweep("cuda_malloc", [2, 2, 3]), FAILS, "2 of 3 within; least: halloc 9 µs, cuda_malloc 3 µs at 64 B"),
+        (BETTER + 'over = "any"', sweep("halloc", [1, 9, 9]) + sweep("cuda_malloc", [2, 2, 3]), HOLDS, "0.22 to 2.0 times"),
+        (BETTER + 'over = "most"', sweep("halloc", [1, 1, 9]) + sweep("cuda_malloc", [2, 2, 3]), FAILS, "2 of 3"),
+        (BETTER + 'over = "most"', sweep("halloc", [1, 1, 1, 9]) + sweep("cuda_malloc", [2, 2, 3, 3]), HOLDS, "3 of 4"),
+        (BETTER + 'over = "median"', sweep("halloc", [1, 1, 9]) + sweep("cuda_malloc", [2, 2, 3]), HOLDS, "median 2.0"),
         (
-            'metric_above\nrelation = "better"\nleft = "halloc"\nright = "cuda"',
-            [row("halloc", 0.9, metric="utilisation"), row("cuda", 0.3, metric="utilisation")],
+            'metric_above\nrelation = "better"\nleft = "halloc"\nright = "cuda_malloc"',
+            [row("halloc", 0.9, metric="utilisation"), row("cuda_malloc", 0.3, metric="utilisation")],
             HOLDS,
             "3.0",
         ),
         (
             'relation = "better"\nleft = "halloc"\nright = { of = "others", pick = "best" }',
-            [row("halloc", 2), *[row(name, 3) for name in ("cuda", "scatteralloc", "ouroboros_p_s")], row("ouroboros_p_va", 1)],
+            [row("halloc", 2), *[row(name, 3) for name in ("cuda_malloc", "scatteralloc", "ouroboros_p_s")], row("ouroboros_p_va", 1)],
             FAILS,
             "halloc 2 µs, ouroboros_p_va 1 µs",
         ),
@@ -85,16 +85,16 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
             "2.5 times",
         ),
         (
-            'relation = "better"\nleft = { of = ["halloc"], pick = "mean" }\nright = "cuda"\nby = []',
-            [*sweep("halloc", [1, 3]), row("cuda", 4)],
+            'relation = "better"\nleft = { of = ["halloc"], pick = "mean" }\nright = "cuda_malloc"\nby = []',
+            [*sweep("halloc", [1, 3]), row("cuda_malloc", 4)],
             HOLDS,
             "2.0 times",
         ),
         (
-            'relation = "better"\nleft = { of = ["halloc"], pick = "span" }\nright = { of = ["cuda"], pick = "span" }\nby = []',
-            sweep("halloc", [1, 2]) + sweep("cuda", [1, 8]),
+            'relation = "better"\nleft = { of = ["halloc"], pick = "span" }\nright = { of = ["cuda_malloc"], pick = "span" }\nby = []',
+            sweep("halloc", [1, 2]) + sweep("cuda_malloc", [1, 8]),
             HOLDS,
-            "4.0 times: halloc 2.0, cuda 8",
+            "4.0 times: halloc 2.0, cuda_malloc 8",
         ),
         (
             'relation = "better"\nleft = { of = ["halloc"], pick = "worst" }\nright = { of = ["pages"], pick = "median" }',
@@ -110,8 +110,8 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
             "2.0 times",
         ),
         (
-            'statistic = "variance"\nrelation = "better"\nleft = "halloc"\nright = "cuda"',
-            [row("halloc", 2, spread=0.2), row("cuda", 2, spread=0.4)],
+            'statistic = "variance"\nrelation = "better"\nleft = "halloc"\nright = "cuda_malloc"',
+            [row("halloc", 2, spread=0.2), row("cuda_malloc", 2, spread=0.4)],
             HOLDS,
             "4.0 times: halloc 0.01 us²",
         ),
@@ -123,13 +123,13 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
             "2.0 times",
         ),
         (
-            'relation = "order"\norder = ["halloc", "pages", "cuda"]',
-            [row("halloc", 1), row("ouroboros_p_s", 2), row("ouroboros_p_va", 9), row("cuda", 3)],
+            'relation = "order"\norder = ["halloc", "pages", "cuda_malloc"]',
+            [row("halloc", 1), row("ouroboros_p_s", 2), row("ouroboros_p_va", 9), row("cuda_malloc", 3)],
             HOLDS,
             "halloc before ouroboros_p_s, ouroboros_p_va at 1 of 1 (median 2.0)",
         ),
-        ('relation = "order"\norder = ["halloc", "cuda"]', [row("halloc", 4), row("cuda", 3)], FAILS, "halloc NOT before cuda"),
-        ('relation = "order"\norder = ["halloc", "cuda"]', [row("halloc", 4)], UNMEASURED, "no malloc_us of cuda"),
+        ('relation = "order"\norder = ["halloc", "cuda_malloc"]', [row("halloc", 4), row("cuda_malloc", 3)], FAILS, "halloc NOT before cuda_malloc"),
+        ('relation = "order"\norder = ["halloc", "cuda_malloc"]', [row("halloc", 4)], UNMEASURED, "no malloc_us of cuda_malloc"),
         (
             'relation = "value"\nleft = "halloc"\nwithin = "1..3"',
             sweep("halloc", [1, 2]),
@@ -138,18 +138,18 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
         ),
         ('relation = "value"\nleft = "halloc"\nwithin = "1..3"', sweep("halloc", [1, 4]), FAILS, "1 of 2 within"),
         ('relation = "value"\nleft = "halloc"\nwithin = "1..3"', sweep("halloc", [1, None]), FAILS, "halloc timeout at 1; 1 of 2 within"),
-        ('relation = "value"\nleft = "halloc"\nwithin = "1..3"', [row("cuda", 1)], UNMEASURED, "no malloc_us of halloc"),
+        ('relation = "value"\nleft = "halloc"\nwithin = "1..3"', [row("cuda_malloc", 1)], UNMEASURED, "no malloc_us of halloc"),
         (
-            'relation = "alike"\nleft = ["halloc", "cuda"]\nfactor = 2',
-            [row("halloc", 2), row("cuda", 3)],
+            'relation = "alike"\nleft = ["halloc", "cuda_malloc"]\nfactor = 2',
+            [row("halloc", 2), row("cuda_malloc", 3)],
             HOLDS,
-            "1.50 at most, halloc to cuda",
+            "1.50 at most, halloc to cuda_malloc",
         ),
-        ('relation = "alike"\nleft = ["halloc", "cuda"]\nfactor = 2', [row("halloc", 2), row("cuda", 5)], FAILS, "2.5 at most"),
-        ('relation = "alike"\nleft = ["halloc", "cuda"]\nfactor = 2', [row("halloc", 2), failed("cuda")], FAILS, "cuda timeout"),
+        ('relation = "alike"\nleft = ["halloc", "cuda_malloc"]\nfactor = 2', [row("halloc", 2), row("cuda_malloc", 5)], FAILS, "2.5 at most"),
+        ('relation = "alike"\nleft = ["halloc", "cuda_malloc"]\nfactor = 2', [row("halloc", 2), failed("cuda_malloc")], FAILS, "cuda_malloc timeout"),
         (
-            'relation = "alike"\nleft = ["halloc", "cuda"]\nfactor = 2',
-            [row("halloc", 2), row("cuda", 2, size=32)],
+            'relation = "alike"\nleft = ["halloc", "cuda_malloc"]\nfactor = 2',
+            [row("halloc", 2), row("cuda_malloc", 2, size=32)],
             UNMEASURED,
             "nothing to compare with",
         ),
@@ -178,22 +178,22 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
         ('relation = "peak"\nleft = "halloc"\naxis = "bytes"\nat_value = "32..64"', sweep("halloc", [1, 3, 9]), FAILS, "the last value"),
         ('relation = "peak"\nleft = "halloc"\naxis = "bytes"\nat_value = "32..64"', sweep("halloc", [1]), UNMEASURED, "no two values"),
         (
-            'relation = "crossover"\nleft = "halloc"\nright = "cuda"\naxis = "bytes"\nat_value = 64',
-            sweep("halloc", [1, 1, 5]) + sweep("cuda", [2, 2, 2]),
+            'relation = "crossover"\nleft = "halloc"\nright = "cuda_malloc"\naxis = "bytes"\nat_value = 64',
+            sweep("halloc", [1, 1, 5]) + sweep("cuda_malloc", [2, 2, 2]),
             HOLDS,
             "is no longer better at 64 B (0.4 times)",
         ),
         (
-            'relation = "crossover"\nleft = "halloc"\nright = "cuda"\naxis = "bytes"\nat_value = 64',
-            sweep("halloc", [1, 1, 1]) + sweep("cuda", [2, 2, 2]),
+            'relation = "crossover"\nleft = "halloc"\nright = "cuda_malloc"\naxis = "bytes"\nat_value = 64',
+            sweep("halloc", [1, 1, 1]) + sweep("cuda_malloc", [2, 2, 2]),
             FAILS,
             "is better at all 3, 2.0 times or more",
         ),
         (
-            'relation = "crossover"\nleft = "halloc"\nright = "cuda"\naxis = "bytes"\nat_value = 64',
+            'relation = "crossover"\nleft = "halloc"\nright = "cuda_malloc"\naxis = "bytes"\nat_value = 64',
             sweep("halloc", [1]),
             UNMEASURED,
-            "no malloc_us of cuda",
+            "no malloc_us of cuda_malloc",
         ),
         (
             'relation = "first_failure"\nleft = "halloc"\naxis = "bytes"\nat_value = "32..64"',
@@ -234,7 +234,7 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
             "halloc 1 failed_requests",
         ),
         ('relation = "status"\nleft = "halloc"\nis = "unsupported"', [failed("halloc", "unsupported")], HOLDS, "1 unsupported"),
-        ('relation = "status"\nleft = "halloc"\nis = "ok"', [row("cuda", 1)], UNMEASURED, "of halloc"),
+        ('relation = "status"\nleft = "halloc"\nis = "ok"', [row("cuda_malloc", 1)], UNMEASURED, "of halloc"),
         (
             'relation = "winners"\nleft = ["pages"]\nwithin = "2.."',
             sweep("ouroboros_p_s", [1, 3]) + sweep("ouroboros_p_va", [2, 2]),
@@ -272,8 +272,8 @@ def test_a_relation_is_judged(tmp_path: Path, claim: str, rows: list[Row], verdi
 
 
 def test_a_crossover_of_a_group_is_one_series(tmp_path: Path) -> None:
-    rows = sweep("ouroboros_p_s", [1, 2, 3]) + sweep("ouroboros_p_va", [2, 1, 3]) + sweep("cuda", [1.5, 1.5, 1.5])
-    claim = 'relation = "crossover"\nleft = { of = ["pages"], pick = "best" }\nright = "cuda"\naxis = "bytes"\nat_value = 64'
+    rows = sweep("ouroboros_p_s", [1, 2, 3]) + sweep("ouroboros_p_va", [2, 1, 3]) + sweep("cuda_malloc", [1.5, 1.5, 1.5])
+    claim = 'relation = "crossover"\nleft = { of = ["pages"], pick = "best" }\nright = "cuda_malloc"\naxis = "bytes"\nat_value = 64'
     found = judged(tmp_path, claim, rows)
     assert (found.verdict, found.numbers) == (HOLDS, "best of ouroboros_p_s, ouroboros_p_va is no longer better at 64 B (0.5 times)")
 
@@ -286,13 +286,13 @@ left = "halloc"
 within = "..2"
 [[claim.part]]
 relation = "value"
-left = "cuda"
+left = "cuda_malloc"
 within = "..2"
 """
 
 
 @pytest.mark.parametrize(
-    ("kind", "halloc", "cuda", "verdict"),
+    ("kind", "halloc", "cuda_malloc", "verdict"),
     [
         ("all_of", 1, 1, HOLDS),
         ("all_of", 1, 9, FAILS),
@@ -304,27 +304,27 @@ within = "..2"
         ("any_of", 9, None, UNMEASURED),
     ],
 )
-def test_parts_are_joined(tmp_path: Path, kind: str, halloc: float, cuda: float | None, verdict: str) -> None:
-    rows = [row("halloc", halloc)] + ([row("cuda", cuda)] if cuda is not None else [])
+def test_parts_are_joined(tmp_path: Path, kind: str, halloc: float, cuda_malloc: float | None, verdict: str) -> None:
+    rows = [row("halloc", halloc)] + ([row("cuda_malloc", cuda_malloc)] if cuda_malloc is not None else [])
     assert judged(tmp_path, PARTS.format(kind=kind), rows).verdict == verdict
 
 
 @pytest.mark.parametrize(
-    ("halloc", "cuda", "verdict"),
+    ("halloc", "cuda_malloc", "verdict"),
     [((1, 1), (1, 9), HOLDS), ((1, 1), (9, 9), FAILS), ((1, 1), (1, None), HOLDS), ((1, 9), (9, None), FAILS), ((1, 1), (9, None), UNMEASURED)],
 )
 def test_most_parts_are_three_quarters(
-    tmp_path: Path, halloc: tuple[float | None, ...], cuda: tuple[float | None, ...], verdict: str
+    tmp_path: Path, halloc: tuple[float | None, ...], cuda_malloc: tuple[float | None, ...], verdict: str
 ) -> None:
     rows = [
         row(name, value, size=size)
-        for name, values in (("halloc", halloc), ("cuda", cuda))
+        for name, values in (("halloc", halloc), ("cuda_malloc", cuda_malloc))
         for size, value in zip((16, 32), values, strict=True)
         if value is not None
     ]
     parts = "".join(
         f'\n[[claim.part]]\nrelation = "value"\nleft = "{name}"\nwithin = "..2"\nwhere = {{ bytes = {size} }}\n'
-        for name in ("halloc", "cuda")
+        for name in ("halloc", "cuda_malloc")
         for size in (16, 32)
     )
     assert judged(tmp_path, f'relation = "most_of"\n{parts}', rows).verdict == verdict
@@ -333,23 +333,23 @@ def test_most_parts_are_three_quarters(
 def test_who_cannot_do_it_is_left_out_and_named(tmp_path: Path) -> None:
     rows = [
         row("halloc", 1),
-        failed("cuda", "unsupported"),
+        failed("cuda_malloc", "unsupported"),
         *[row(name, 2) for name in ("scatteralloc", "ouroboros_p_s", "ouroboros_p_va")],
     ]
     one = judged(tmp_path, 'relation = "better"\nleft = "halloc"\nright = "others"', rows)
     assert (one.verdict, one.points) == (HOLDS, 3)
-    assert one.numbers.endswith("; without cuda, unsupported there")
+    assert one.numbers.endswith("; without cuda_malloc, unsupported there")
     # Half of what it is about is enough, less is not.
     pages = 'relation = "better"\nleft = {}\nright = "halloc"'
-    assert judged(tmp_path, pages.format('["cuda", "scatteralloc"]'), rows).verdict == FAILS
+    assert judged(tmp_path, pages.format('["cuda_malloc", "scatteralloc"]'), rows).verdict == FAILS
     rows += [failed("xmalloc", "unsupported")]
-    assert judged(tmp_path, pages.format('["cuda", "xmalloc", "scatteralloc"]'), rows).verdict == PUBLISHED
+    assert judged(tmp_path, pages.format('["cuda_malloc", "xmalloc", "scatteralloc"]'), rows).verdict == PUBLISHED
 
 
 def test_parts_that_cannot_be_asked_or_were_not_measured(tmp_path: Path) -> None:
-    assert judged(tmp_path, PARTS.format(kind="all_of"), [row("halloc", 1), failed("cuda", "unsupported")]).verdict == PUBLISHED
-    assert judged(tmp_path, PARTS.format(kind="all_of"), [failed("cuda", "unsupported")]).verdict == UNMEASURED
-    assert judged(tmp_path, PARTS.format(kind="all_of"), [row("halloc", 9), failed("cuda", "unsupported")]).verdict == FAILS
+    assert judged(tmp_path, PARTS.format(kind="all_of"), [row("halloc", 1), failed("cuda_malloc", "unsupported")]).verdict == PUBLISHED
+    assert judged(tmp_path, PARTS.format(kind="all_of"), [failed("cuda_malloc", "unsupported")]).verdict == UNMEASURED
+    assert judged(tmp_path, PARTS.format(kind="all_of"), [row("halloc", 9), failed("cuda_malloc", "unsupported")]).verdict == FAILS
 
 
 def test_conditions_choose_points(tmp_path: Path) -> None:
@@ -365,28 +365,28 @@ def test_conditions_choose_points(tmp_path: Path) -> None:
 
 def test_points_of_different_sweeps_are_not_mixed(tmp_path: Path) -> None:
     """Two sweeps of a case, one of which has a key more: a small heap is not held against the usual one."""
-    rows = [row("halloc", 1), row("halloc", 8, parameter="heap=1MiB"), row("cuda", 2), row("cuda", 9, parameter="heap=1MiB")]
+    rows = [row("halloc", 1), row("halloc", 8, parameter="heap=1MiB"), row("cuda_malloc", 2), row("cuda_malloc", 9, parameter="heap=1MiB")]
     found = judged(tmp_path, BETTER, rows)
     assert (found.verdict, found.points) == (HOLDS, 2)
-    claim = 'relation = "alike"\nleft = ["halloc", "cuda"]\nfactor = 2'
+    claim = 'relation = "alike"\nleft = ["halloc", "cuda_malloc"]\nfactor = 2'
     assert judged(tmp_path, claim, rows).verdict == HOLDS
 
 
 def test_what_a_sweep_did_not_get_to_is_open(tmp_path: Path) -> None:
     """Three failures in a row end a sweep: the points behind them have no rows."""
-    rows = sweep("halloc", [1] * 5) + sweep("scatteralloc", [2] * 5) + sweep("cuda", [3, None, None, None])
+    rows = sweep("halloc", [1] * 5) + sweep("scatteralloc", [2] * 5) + sweep("cuda_malloc", [3, None, None, None])
     found = judged(tmp_path, 'where = { bytes = 256 }\n' + BETTER, rows)
-    assert (found.verdict, found.numbers) == (UNDECIDED, "1 point without an end: it depends on them; ∞ times: halloc 1 µs, cuda untried")
-    crashed = [row("cuda", 3), *(failed("cuda", "crash", size=size) for size in (32, 64, 128))]
+    assert (found.verdict, found.numbers) == (UNDECIDED, "1 point without an end: it depends on them; ∞ times: halloc 1 µs, cuda_malloc untried")
+    crashed = [row("cuda_malloc", 3), *(failed("cuda_malloc", "crash", size=size) for size in (32, 64, 128))]
     found = judged(tmp_path, 'where = { bytes = 128 }\n' + BETTER, sweep("halloc", [1] * 4) + crashed)
-    assert (found.verdict, found.numbers) == (HOLDS, "∞ times: halloc 1 µs, cuda crash")
-    status = 'relation = "status"\nleft = "cuda"\nis = "timeout"\nover = "most"'
+    assert (found.verdict, found.numbers) == (HOLDS, "∞ times: halloc 1 µs, cuda_malloc crash")
+    status = 'relation = "status"\nleft = "cuda_malloc"\nis = "timeout"\nover = "most"'
     found = judged(tmp_path, status, rows)
-    assert (found.verdict, found.numbers) == (HOLDS, "cuda 1 ok, 4 timeout")
+    assert (found.verdict, found.numbers) == (HOLDS, "cuda_malloc 1 ok, 4 timeout")
     # Two failures end nothing, and what one allocator has alone is a setting of its own.
-    two = sweep("halloc", [1] * 5) + sweep("scatteralloc", [2] * 5) + sweep("cuda", [3, 3, None, None])
+    two = sweep("halloc", [1] * 5) + sweep("scatteralloc", [2] * 5) + sweep("cuda_malloc", [3, 3, None, None])
     assert judged(tmp_path, 'where = { bytes = 256 }\n' + BETTER, two).verdict == UNMEASURED
-    alone = sweep("halloc", [1] * 5) + sweep("cuda", [3, None, None, None])
+    alone = sweep("halloc", [1] * 5) + sweep("cuda_malloc", [3, None, None, None])
     assert judged(tmp_path, 'where = { bytes = 256 }\n' + BETTER, alone).verdict == UNMEASURED
 
 
@@ -418,11 +418,11 @@ def test_a_page_is_fixed_or_the_best_of_each_scene(tmp_path: Path) -> None:
         ('left = "halloc"', 'left = "haloc"', 19, "unknown allocator or group 'haloc': did you mean 'halloc'"),
         ('left = "halloc"', "left = 7", 19, "of must be a name or a list of names"),
         ('left = "halloc"', "", 12, "better needs left"),
-        ('right = "cuda"', 'right = { of = "cuda", pik = "best" }', 20, "unknown key 'pik': did you mean 'pick'"),
-        ('right = "cuda"', 'right = { of = "cuda", pick = "bets" }', 20, "unknown pick 'bets': did you mean 'best'"),
-        ('right = "cuda"', 'right = { of = "cuda", where = { bytes = "a..b" } }', 20, "expected a range like 16..256"),
-        ('right = "cuda"', 'right = { of = "cuda", metric = "mallc_us" }', 20, "unknown metric 'mallc_us'"),
-        ('right = "cuda"', 'right = { of = "cuda", statistic = "mode" }', 20, "unknown statistic 'mode'"),
+        ('right = "cuda_malloc"', 'right = { of = "cuda_malloc", pik = "best" }', 20, "unknown key 'pik': did you mean 'pick'"),
+        ('right = "cuda_malloc"', 'right = { of = "cuda_malloc", pick = "bets" }', 20, "unknown pick 'bets': did you mean 'best'"),
+        ('right = "cuda_malloc"', 'right = { of = "cuda_malloc", where = { bytes = "a..b" } }', 20, "expected a range like 16..256"),
+        ('right = "cuda_malloc"', 'right = { of = "cuda_malloc", metric = "mallc_us" }', 20, "unknown metric 'mallc_us'"),
+        ('right = "cuda_malloc"', 'right = { of = "cuda_malloc", statistic = "mode" }', 20, "unknown statistic 'mode'"),
         ('metric = "malloc_us"', 'metric = "fre_us"', 17, "unknown metric 'fre_us': did you mean 'free_us'"),
         ('metric = "malloc_us"', 'metric = "work_cycles"', 17, "work_cycles is neither better high nor low"),
         ('metric = "malloc_us"', "", 19, "left: no metric"),
@@ -436,15 +436,15 @@ def test_a_page_is_fixed_or_the_best_of_each_scene(tmp_path: Path) -> None:
         ('factor = "2.."', "[[claim.part]]\nrelation = 'value'", 12, "better has no parts"),
         ('name = "one"', 'name = "one"\nname = "two"', 14, "Cannot overwrite a value"),
         ('at = "section 1"', 'at = "section 1', 15, "at line 15"),
-        ('all = ["cuda", "halloc", "scatteralloc", "pages"]', "", 8, "no group 'all'"),
-        ('pages = [', 'cuda = ["cuda"]\npages = [', 9, "'cuda' cannot name a group"),
+        ('all = ["cuda_malloc", "halloc", "scatteralloc", "pages"]', "", 8, "no group 'all'"),
+        ('pages = [', 'cuda_malloc = ["cuda_malloc"]\npages = [', 9, "'cuda_malloc' cannot name a group"),
         ('machine = "a machine"', 'machin = "a machine"', 5, "unknown key 'machin'"),
         ('[groups]', "[grups]", 1, "unknown key 'grups'"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_file_and_line(tmp_path: Path, old: str, new: str, line: int, complaint: str) -> None:
     path = tmp_path / "small.toml"
-    text = HEAD + CLAIM + 'relation = "better"\nleft = "halloc"\nright = "cuda"\nfactor = "2.."\n'
+    text = HEAD + CLAIM + 'relation = "better"\nleft = "halloc"\nright = "cuda_malloc"\nfactor = "2.."\n'
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))
     with pytest.raises(UserError) as error:
@@ -498,7 +498,7 @@ def test_only_a_claim_that_fails_by_the_rows_of_its_gpu_says_why(tmp_path: Path)
     path = tmp_path / "small.toml"
     path.write_text(WITH_GPU + CLAIM + SLOWER)
     (claim,) = load_paper(path).claims
-    slower, faster = [row("halloc", 6), row("cuda", 4)], [row("halloc", 4), row("cuda", 6)]
+    slower, faster = [row("halloc", 6), row("cuda_malloc", 4)], [row("halloc", 4), row("cuda_malloc", 6)]
     assert judge(claim, Evidence(slower, "NVIDIA H200")).why == "At 16 B CUDA's malloc is 1.5 times faster here."
     assert judge(claim, Evidence(faster, "NVIDIA H200")).why == ""
     assert judge(claim, Evidence(slower, "NVIDIA A40")).why == ""

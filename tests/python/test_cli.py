@@ -27,8 +27,8 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
         (["bench", "mni/churn"], "unknown suite 'mni': did you mean 'mini'?"),
         (["bench", "zzz"], "unknown suite or case 'zzz': there are alloc_single, churn, graph_update, mini"),
         (["bench", "/tmp/suites/mini.toml"], "unknown suite '/tmp/suites/mini.toml': there are mini"),
-        (["bench", "mini", "-a", "gpuhep"], "unknown allocator 'gpuhep': did you mean 'gpuheap'?"),
-        (["bench", "mini", "-a", "atomic_wrp,cuda"], "did you mean 'atomic_wrap' or 'atomic'?"),
+        (["bench", "mini", "-a", "sharded_span"], "unknown allocator 'sharded_span': did you mean 'sharded_spans'?"),
+        (["bench", "mini", "-a", "atomic_wrp,cuda_malloc"], "did you mean 'atomic_wrap_malloc' or 'atomic_malloc'?"),
         (["bench"], "name a suite or a case to run: the suites are mini"),
         (["bench", "mini", "--backend", "opencl"], "--backend: 'opencl' is neither cuda nor simulator"),
         (["bench", "mini", "--heap-bytes", "lots"], "--heap-bytes: 'lots' is not a size"),
@@ -54,8 +54,8 @@ def test_a_mistake_is_one_line_and_exit_code_2(checkout: Checkout, error_line: E
 
 def test_a_bad_graph_is_reported_as_the_executable_says_it_and_leaves_nothing(checkout: Checkout, error_line: ErrorLine) -> None:
     (checkout.root / "bad.mtx").write_text("%%MatrixMarket x")
-    checkout.settings["faults"] = {"graph_update/gpuheap/threads=100,phase=init": "usage"}
-    ran = checkout.gpuheap("bench", "graph_update", "-a", "gpuheap", "--graph", "bad.mtx")
+    checkout.settings["faults"] = {"graph_update/sharded_spans/threads=100,phase=init": "usage"}
+    ran = checkout.gpuheap("bench", "graph_update", "-a", "sharded_spans", "--graph", "bad.mtx")
     assert "bad.mtx:3: expected 5 entries, found 4" in error_line(ran)
     assert not checkout.table.exists()
 
@@ -71,7 +71,7 @@ def test_a_file_of_another_kind_is_refused_before_anything_is_measured(checkout:
 
 def test_list_shows_traits(checkout: Checkout) -> None:
     out = checkout.gpuheap("list").stdout
-    assert "the gpuheap allocator" in out
+    assert "the sharded_spans allocator" in out
     assert "detects double free" in out
     assert "unsupported here: this machine has no built-in device heap" in out
     assert "store_only" in out
@@ -80,7 +80,7 @@ def test_list_shows_traits(checkout: Checkout) -> None:
 def test_list_as_json(checkout: Checkout) -> None:
     said = json.loads(checkout.gpuheap("list", "--json").stdout)
     assert said["backend"] == "simulator"
-    assert [a["name"] for a in said["allocators"]] == ["gpuheap", "cuda", "atomic", "atomic_wrap"]
+    assert [a["name"] for a in said["allocators"]] == ["sharded_spans", "cuda_malloc", "atomic_malloc", "atomic_wrap_malloc"]
     assert said["baselines"] == ["store_only"]
 
 

@@ -98,7 +98,7 @@ def cluster(checkout: Checkout, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def test_machines_share_the_work_and_the_tables_are_those_of_one(checkout: Checkout, cluster: LocalCluster, error_line: ErrorLine) -> None:
     assert "has no workers: start `dask worker" in error_line(checkout.gpuheap("bench", "mini", "--scheduler", cluster.address))
-    checkout.fail(**{"cuda/256": "crash"})
+    checkout.fail(**{"cuda_malloc/256": "crash"})
     for number in range(2):
         cluster.add_worker(CUDA_VISIBLE_DEVICES=str(number))
     assert checkout.gpuheap("bench", "mini", "--output", "one").returncode == 0
@@ -115,13 +115,13 @@ def test_machines_share_the_work_and_the_tables_are_those_of_one(checkout: Check
 
 
 def test_a_worker_and_then_the_scheduler_go_away(checkout: Checkout, cluster: LocalCluster) -> None:
-    checkout.fail(**{"gpuheap/128": "hang", "atomic/64": "hang"})
+    checkout.fail(**{"sharded_spans/128": "hang", "atomic_malloc/64": "hang"})
     doomed = [cluster.add_worker(), cluster.add_worker()]
     process = checkout.start(
         "bench",
         "alloc_single",
         "-a",
-        "gpuheap,atomic",
+        "sharded_spans,atomic_malloc",
         "--no-baselines",
         "--scheduler",
         cluster.address,
@@ -142,7 +142,7 @@ def test_a_worker_and_then_the_scheduler_go_away(checkout: Checkout, cluster: Lo
     assert "is gone; the other workers take over its points" in out
     checkout.settings.pop("faults")
     checkout.log()
-    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,atomic", "--no-baselines").returncode == 0
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,atomic_malloc", "--no-baselines").returncode == 0
     assert len(checkout.points_run()) == 10 - 5
 
 
@@ -157,13 +157,13 @@ def test_a_loss_is_the_schedulers_when_nothing_listens_there(cluster: LocalClust
 
 
 def test_an_interruption_ends_the_processes_of_the_machines(checkout: Checkout, cluster: LocalCluster) -> None:
-    checkout.fail(**{"gpuheap/64": "hang"})
+    checkout.fail(**{"sharded_spans/64": "hang"})
     cluster.add_worker()
     process = checkout.start(
         "bench",
         "alloc_single",
         "-a",
-        "gpuheap",
+        "sharded_spans",
         "--no-baselines",
         "--scheduler",
         cluster.address,

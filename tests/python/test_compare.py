@@ -60,8 +60,8 @@ def test_a_tolerance_hides_what_is_within_it() -> None:
 
 
 def test_points_that_one_lacks_and_statuses_that_changed_are_listed() -> None:
-    before = [row("halloc", 1), row("halloc", 1, size=32), failed("cuda"), row("cuda", 3, size=32), failed("cuda", "crash", size=64)]
-    after = [row("halloc", 1), row("halloc", 1, size=64), row("cuda", 9), failed("cuda", size=32), failed("cuda", "crash", size=64)]
+    before = [row("halloc", 1), row("halloc", 1, size=32), failed("cuda_malloc"), row("cuda_malloc", 3, size=32), failed("cuda_malloc", "crash", size=64)]
+    after = [row("halloc", 1), row("halloc", 1, size=64), row("cuda_malloc", 9), failed("cuda_malloc", size=32), failed("cuda_malloc", "crash", size=64)]
     found = compare_tables(before, after)
     assert [(one.allocator, one.bytes) for one in found.missing] == [("halloc", 32)]
     assert [(one.allocator, one.bytes) for one in found.extra] == [("halloc", 64)]
@@ -89,9 +89,9 @@ def test_what_cannot_be_compared_is_refused() -> None:
 @pytest.mark.parametrize(
     ("after", "complaint"),
     [
-        ([{"allocator": "cuda"}], "allocator is halloc in the first and cuda in the second:"),
-        ([{"allocator": "cuda"}, {"allocator": "xmalloc", "size": 16}], "allocator is halloc in the first and cuda, xmalloc in the second:"),
-        ([{"size": 17}, {"size": 18, "allocator": "cuda"}], "bytes is 16, 32 in the first and 17, 18 in the second:"),
+        ([{"allocator": "cuda_malloc"}], "allocator is halloc in the first and cuda_malloc in the second:"),
+        ([{"allocator": "cuda_malloc"}, {"allocator": "xmalloc", "size": 16}], "allocator is halloc in the first and cuda_malloc, xmalloc in the second:"),
+        ([{"size": 17}, {"size": 18, "allocator": "cuda_malloc"}], "bytes is 16, 32 in the first and 17, 18 in the second:"),
         ([{"suite": "quick", "size": 17}], "suite is survey in the first and quick in the second; bytes is 16, 32 in the first and 17 in the second:"),
         ([{"allocator": f"a{number}"} for number in range(5)], "allocator is halloc in the first and a0, a1, a2 and 2 more in the second:"),
     ],
@@ -111,12 +111,12 @@ def test_a_key_of_the_parameter_is_a_column() -> None:
 
 
 def test_the_command_prints_and_says_by_its_exit_code(checkout: Checkout, tmp_path: Path) -> None:
-    a = save(tmp_path / "a.csv", [row("halloc", 1), row("cuda", 9, spread=0.5), row("cuda", 1, size=64)])
-    b = save(tmp_path / "b.csv", [row("halloc", 2), row("cuda", 9.1, spread=0.5), failed("cuda", size=64)])
+    a = save(tmp_path / "a.csv", [row("halloc", 1), row("cuda_malloc", 9, spread=0.5), row("cuda_malloc", 1, size=64)])
+    b = save(tmp_path / "b.csv", [row("halloc", 2), row("cuda_malloc", 9.1, spread=0.5), failed("cuda_malloc", size=64)])
     ran = checkout.gpuheap("compare", str(a), str(b))
     assert ran.returncode == 1, ran.stderr
     assert "1 worse, 1 within noise; B is worse" in ran.stdout
-    assert "survey/alloc_single cuda 1,000 threads, 64 B: ok in A, timeout in B: no result within 60 s" in ran.stdout
+    assert "survey/alloc_single cuda_malloc 1,000 threads, 64 B: ok in A, timeout in B: no result within 60 s" in ran.stdout
     assert checkout.gpuheap("compare", str(a), str(a)).returncode == 0
     said = json.loads(checkout.gpuheap("compare", "--json", str(a), str(b)).stdout)
     assert said["worse"]

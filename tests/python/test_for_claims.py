@@ -17,7 +17,9 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 
 # `two` lacks four points of two allocators at two sizes, `one` two points of them at one size: that comes first.
 CLAIMS = (
-    HEAD.replace('suite = "survey"', 'suite = "mini"').replace('"cuda", "halloc", "scatteralloc", "pages"', '"gpuheap", "cuda", "atomic"')
+    HEAD.replace('suite = "survey"', 'suite = "mini"').replace(
+        '"cuda_malloc", "halloc", "scatteralloc", "pages"', '"sharded_spans", "cuda_malloc", "atomic_malloc"'
+    )
     + """[[claim]]
 name = "two"
 says = "sizes do not matter"
@@ -26,8 +28,8 @@ case = "alloc_single"
 metric = "malloc_us"
 where = { bytes = [16, 32] }
 relation = "better"
-left = "cuda"
-right = "atomic"
+left = "cuda_malloc"
+right = "atomic_malloc"
 
 [[claim]]
 name = "one"
@@ -37,8 +39,8 @@ case = "alloc_single"
 metric = "malloc_us"
 where = { bytes = 256 }
 relation = "better"
-left = "gpuheap"
-right = "cuda"
+left = "sharded_spans"
+right = "cuda_malloc"
 
 [[claim]]
 name = "three"
@@ -67,12 +69,16 @@ def asked(checkout: Checkout) -> list[tuple[str, str]]:
 def test_claims_that_lack_least_come_first_and_nothing_else_is_measured(claimed: Checkout) -> None:
     ran = claimed.gpuheap("bench", "all", "--for-claims")
     assert ran.returncode == 0, ran.stderr
-    assert asked(claimed) == [("gpuheap", "256"), ("cuda", "256"), ("cuda", "16"), ("cuda", "32"), ("atomic", "16"), ("atomic", "32")]
+    assert asked(claimed) == [
+        ("sharded_spans", "256"),
+        *(("cuda_malloc", size) for size in ("256", "16", "32")),
+        *(("atomic_malloc", size) for size in ("16", "32")),
+    ]
     assert "6 of them for 2 open claims, those closest to a verdict first" in ran.stdout
     assert "open: 0 claims" in ran.stdout
     # The table is in the suite's order, whatever came first.
     sizes = [(row.allocator, row.bytes) for row in read_table(claimed.gpu_table) if row.metric == "malloc_us"]
-    assert sizes == [("gpuheap", 256), ("cuda", 16), ("cuda", 32), ("cuda", 256), ("atomic", 16), ("atomic", 32)]
+    assert sizes == [("sharded_spans", 256), ("cuda_malloc", 16), ("cuda_malloc", 32), ("cuda_malloc", 256), ("atomic_malloc", 16), ("atomic_malloc", 32)]
     again = claimed.gpuheap("bench", "all", "--for-claims")
     assert asked(claimed) == [] and "helps to decide an open claim" in again.stdout
 
@@ -100,7 +106,7 @@ def test_a_claim_that_noise_leaves_open_gets_more_runs(claimed: Checkout) -> Non
     """The fake executable's times depend on names: two allocators of nearly one time are undecided."""
     assert claimed.gpuheap("bench", "all", "--for-claims").returncode == 0
     noisy = claimed.gpu_table.read_text().splitlines()
-    texts = {"gpuheap": "10,10,1,10,10,8,12,5,ok,8 9 10 11 12", "cuda": "10,10.1,1,10.1,10.1,8,12,5,ok,8 9 10.1 11 12"}
+    texts = {"sharded_spans": "10,10,1,10,10,8,12,5,ok,8 9 10 11 12", "cuda_malloc": "10,10.1,1,10.1,10.1,8,12,5,ok,8 9 10.1 11 12"}
     for number, line in enumerate(noisy):
         name = line.split(",")[2]
         if ",256," in line and ",malloc_us," in line:
@@ -109,21 +115,21 @@ def test_a_claim_that_noise_leaves_open_gets_more_runs(claimed: Checkout) -> Non
     claimed.points_run()
     ran = claimed.gpuheap("bench", "all", "--for-claims")
     assert "2 of them for 1 open claims" in ran.stdout, ran.stdout + ran.stderr
-    assert asked(claimed) == [("gpuheap", "256"), ("cuda", "256")]
+    assert asked(claimed) == [("sharded_spans", "256"), ("cuda_malloc", "256")]
     assert {row.runs for row in read_table(claimed.gpu_table) if row.bytes == 256} == {10}
 
 
 def test_a_time_out_that_leaves_a_claim_open_gets_more_time(claimed: Checkout) -> None:
     suite = claimed.root / "benchmarks" / "claims" / "small.toml"
-    suite.write_text(CLAIMS.replace('left = "gpuheap"\nright = "cuda"', 'left = "gpuheap"\nright = "cuda"\nfactor = "1_000_000.."'))
+    suite.write_text(CLAIMS.replace('left = "sharded_spans"\nright = "cuda_malloc"', 'left = "sharded_spans"\nright = "cuda_malloc"\nfactor = "1_000_000.."'))
     claimed.settings["enough"] = 1
-    claimed.fail(**{"cuda/256": "hang"})
-    assert claimed.gpuheap("bench", "mini/alloc_single", "-a", "gpuheap,cuda,atomic", "--timeout", "0.5").returncode == 0
+    claimed.fail(**{"cuda_malloc/256": "hang"})
+    assert claimed.gpuheap("bench", "mini/alloc_single", "-a", "sharded_spans,cuda_malloc,atomic_malloc", "--timeout", "0.5").returncode == 0
     claimed.points_run()
     del claimed.settings["faults"]
     ran = claimed.gpuheap("bench", "all", "--for-claims")
     assert ran.returncode == 0, ran.stderr
-    assert asked(claimed) == [("cuda", "256")]
+    assert asked(claimed) == [("cuda_malloc", "256")]
     assert "open: 0 claims" in ran.stdout
 
 
@@ -144,13 +150,13 @@ def test_the_simulator_judges_no_claim(claimed: Checkout, error_line: ErrorLine)
 
 
 def test_minutes_alone_stop_any_run(checkout: Checkout) -> None:
-    checkout.fail(**{"gpuheap/32": "hang"})
-    ran = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap", "--minutes", "0.03")
+    checkout.fail(**{"sharded_spans/32": "hang"})
+    ran = checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--minutes", "0.03")
     assert ran.returncode == 0, ran.stderr
     assert "the time is up: 1 of 10 points are kept" in ran.stdout
     assert [row.status for row in read_table(checkout.table)] == ["ok", "ok"], "what was running left a row"
     del checkout.settings["faults"]
-    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap").returncode == 0
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans").returncode == 0
 
 
 def test_minutes_of_nothing_are_refused(checkout: Checkout, error_line: ErrorLine, tmp_path: Path) -> None:

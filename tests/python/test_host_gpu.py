@@ -24,7 +24,7 @@ from gpuheap.host.stacks import Symbols
 BUILT = ROOT / "build" / "cuda" / "tests" / "host"
 LIBRARY = ROOT / "build" / "cuda" / "tools" / "host" / "libgpuheap_host.so"
 HEAPS = LIBRARY.parent / "heaps"
-REFUSED = ("cuda", "atomic_wrap", "fdgmalloc")
+REFUSED = ("cuda_malloc", "atomic_wrap_malloc", "fdgmalloc")
 SERVING = sorted(name for path in HEAPS.glob("*.so") if (name := path.stem.removeprefix("libgpuheap_host_heap_")) not in REFUSED)
 WAYS = ("static", "shared", "per_thread")
 PROBE = ROOT / "build" / "cuda" / "tools" / "host" / "probe" / "gpuheap-host-probe"

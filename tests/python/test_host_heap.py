@@ -13,9 +13,13 @@ from host_tools import BUILT, NOT_BUILT, ROOT, Bench, codes, needs_double
 
 HEAPS = BUILT / "heaps"
 NAMES = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (ROOT / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
-REFUSED = {"cuda": "the kernels' own malloc", "atomic_wrap": "by design it returns memory that is still in use", "fdgmalloc": "all blocks of a warp together"}
+REFUSED = {
+    "cuda_malloc": "the kernels' own malloc",
+    "atomic_wrap_malloc": "by design it returns memory that is still in use",
+    "fdgmalloc": "all blocks of a warp together",
+}
 SERVING = [name for name in NAMES if name not in REFUSED and (HEAPS / f"libgpuheap_host_heap_{name}.so").exists()]
-SOME = [name for name in ("gpuheap", "scatteralloc", "halloc") if name in SERVING]  # bits, pages, and a second heap beneath
+SOME = [name for name in ("sharded_spans", "scatteralloc", "halloc") if name in SERVING]  # bits, pages, and a second heap beneath
 
 pytestmark = [needs_double, pytest.mark.skipif(len(SOME) < 3, reason=NOT_BUILT)]
 
@@ -78,14 +82,14 @@ def test_a_heap_without_room_leaves_requests_to_the_driver_or_fails_them_when_st
 
 def test_a_request_larger_than_the_heap_is_told_apart(bench: Bench) -> None:
     plain = bench.traced("host_patterns", "dlsym", "grows", "2000")
-    pooled = from_heap(bench, "gpuheap", "host_patterns", "dlsym", "grows", "2000", mib=1)
+    pooled = from_heap(bench, "sharded_spans", "host_patterns", "dlsym", "grows", "2000", mib=1)
     assert pooled.stdout == plain.stdout and codes(pooled) == ["E06"] * 4 and bench.trace("pool").counters["too_large"] == 2000
 
 
 def test_an_allocator_that_takes_nothing_back_serves_until_it_is_full(bench: Bench) -> None:
     bench.traced("host_patterns", "dlsym", "rounds", "2")
     plain = bench.plain("host_patterns", "dlsym", "rounds", "300")
-    pooled = from_heap(bench, "atomic", "host_patterns", "dlsym", "rounds", "300", mib=1)
+    pooled = from_heap(bench, "atomic_malloc", "host_patterns", "dlsym", "rounds", "300", mib=1)
     assert pooled.stdout == plain.stdout and codes(pooled) == ["E05"] * 4
     assert bench.trace("pool").counters["served"] > 200
 

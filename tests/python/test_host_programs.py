@@ -116,10 +116,11 @@ def test_a_mistake_on_the_command_line_is_said(bench: Bench, words: tuple[str, .
 
 
 def test_the_suites_run_on_the_double(bench: Bench) -> None:
-    words = ("bench", "host/hotspot_64", "host/leukocyte", "rules/few_kernels", "-a", "plain,device,zero_copy,unified", "--quick", "--runs", "1", "--strict")
+    cases = ("programs/hotspot_64", "programs/leukocyte", "rules/few_kernels")
+    words = ("bench", *cases, "-a", "plain,device,zero_copy,unified", "--quick", "--runs", "1", "--strict")
     ran = bench.gpuheap(*words, "--output", str(bench.folder), GPUHEAP_PROGRAMS=str(BUILT / "programs"))
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    rows = [*read_table(bench.folder / "host.csv"), *read_table(bench.folder / "rules.csv")]
+    rows = [*read_table(bench.folder / "programs.csv"), *read_table(bench.folder / "rules.csv")]
     assert {(row.status, row.backend) for row in rows} == {("ok", "simulator")}
     assert Counter(row.allocator for row in rows) == dict.fromkeys(("plain", "device", "zero_copy", "unified"), (1 + 1 + 2) * 7)
     counted = {(row.case, row.metric): row.statistics.median for row in rows if row.allocator == "unified" and row.statistics is not None}

@@ -24,9 +24,9 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 def two(checkout: Checkout) -> Checkout:
     """`one` has two cases of two allocators, `two` a case of those and a third one, by another build."""
     checkout.settings["backend"] = "cuda"
-    assert checkout.gpuheap("bench", "alloc_single", "churn", "-a", "gpuheap,cuda", "--no-baselines", "--output", "one").returncode == 0
+    assert checkout.gpuheap("bench", "alloc_single", "churn", "-a", "sharded_spans,cuda_malloc", "--no-baselines", "--output", "one").returncode == 0
     checkout.build("another")
-    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,cuda,atomic", "--no-baselines", "--output", "two").returncode == 0
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,cuda_malloc,atomic_malloc", "--no-baselines", "--output", "two").returncode == 0
     return checkout
 
 
@@ -45,12 +45,12 @@ def test_a_table_of_another_build_takes_the_place_of_that_here(two: Checkout) ->
     assert ran.returncode == 0, ran.stderr
     assert "mini: 15 points into one/mini.csv, in place of 12 of another build" in ran.stdout
     after = sweeps(two, "one")
-    assert after == there and set(after["alloc_single"]) == {"gpuheap", "cuda", "atomic"}
+    assert after == there and set(after["alloc_single"]) == {"sharded_spans", "cuda_malloc", "atomic_malloc"}
     facts = json.loads((two.root / "one" / "environment.json").read_text())
     assert set(facts["builds"]) == set(after["alloc_single"].values()) and len(facts["builds"]) == 1
     # In the order of the suite and of allocators, and nothing twice.
     sizes = (16, 32, 64, 128, 256)
-    single = [("alloc_single", name, size) for name in ("gpuheap", "cuda", "atomic") for size in sizes]
+    single = [("alloc_single", name, size) for name in ("sharded_spans", "cuda_malloc", "atomic_malloc") for size in sizes]
     assert points(two, "one") == single
     rows = [row.key for row in read_table(two.root / "one" / "mini.csv") if row.metric == "malloc_us"]
     assert len(rows) == len(set(rows))
@@ -72,7 +72,7 @@ def test_the_same_build_goes_on(two: Checkout) -> None:
 def test_a_table_with_fewer_points_of_another_build_is_left(two: Checkout) -> None:
     table = two.root / "two" / "mini.csv"
     lines = table.read_text().splitlines(keepends=True)
-    table.write_text("".join(line for line in lines if ",atomic," not in line))
+    table.write_text("".join(line for line in lines if ",atomic_malloc," not in line))
     before = (two.root / "one" / "mini.csv").read_bytes()
     ran = two.gpuheap("merge", "two", "--output", "one")
     assert ran.returncode == 0 and "not taken: mini: 10 points, and there are 12 of another build here" in ran.stdout
@@ -84,7 +84,7 @@ def test_a_table_with_fewer_points_of_another_build_is_left(two: Checkout) -> No
 
 def test_a_table_of_several_builds_is_left(two: Checkout) -> None:
     facts = json.loads((two.root / "two" / "environment.json").read_text())
-    facts["sweeps"]["mini"]["alloc_single"]["cuda"] = "anotherbuild"
+    facts["sweeps"]["mini"]["alloc_single"]["cuda_malloc"] = "anotherbuild"
     (two.root / "two" / "environment.json").write_text(json.dumps(facts))
     ran = two.gpuheap("merge", "two", "--output", "one")
     assert ran.returncode == 0 and "not taken: mini: two has rows of 2 builds of it, and a table is of one: measure it again" in ran.stdout
@@ -104,12 +104,12 @@ def test_slowdowns_are_over_the_reference_that_is_there_then(tmp_path: Path) -> 
         facts = {"gpu": None, "date": build, "builds": {build: {}}, "sweeps": {"regeff": {"kdtree": dict.fromkeys(times, build)}}}
         (folder / "environment.json").write_text(json.dumps(facts))
 
-    write(tmp_path / "here", "1", {"gpuheap": 8.0, "atomic": 2.0})
-    write(tmp_path / "there", "1", {"atomic": 4.0, "halloc": 12.0})
+    write(tmp_path / "here", "1", {"sharded_spans": 8.0, "atomic_malloc": 2.0})
+    write(tmp_path / "there", "1", {"atomic_malloc": 4.0, "halloc": 12.0})
     merge(tmp_path / "there", tmp_path / "here", load_suites(Layout(REPOSITORY)))
     rows = read_table(tmp_path / "here" / "regeff.csv")
     found = {row.allocator: row.statistics.median for row in rows if row.metric == "slowdown" and row.statistics}
-    assert found == {"gpuheap": 2.0, "atomic": 1.0, "halloc": 3.0}
+    assert found == {"sharded_spans": 2.0, "atomic_malloc": 1.0, "halloc": 3.0}
 
 
 def test_what_cannot_be_merged_is_said(two: Checkout, error_line: ErrorLine, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 NIGHTLY = ROOT / "scripts" / "nightly"
-REAL = ROOT / "build" / "host" / "tests" / "conformance" / "host_conformance_atomic"
+REAL = ROOT / "build" / "host" / "tests" / "conformance" / "host_conformance_atomic_malloc"
 
 PROGRAM = f"""#!{sys.executable}
 import os, sys, time
@@ -61,42 +61,43 @@ def rows(folder: Path, name: str = "results.csv") -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-SCHEDULES = ("--only", "schedules", "--allocators", "atomic,gpuheap", "--scale", "0.0002", "--chunk", "100")
+SCHEDULES = ("--only", "schedules", "--allocators", "atomic_malloc,sharded_spans", "--scale", "0.0002", "--chunk", "100")
 
 
 def test_each_case_runs_its_share_of_seeds_in_chunks(tmp_path: Path) -> None:
-    fake_build(tmp_path, "atomic", "gpuheap")
+    fake_build(tmp_path, "atomic_malloc", "sharded_spans")
     ran = nightly(tmp_path, *SCHEDULES)
     assert (ran.returncode, ran.stderr) == (0, "")
     found = rows(tmp_path)
     # 200 schedules of the default allocator in each mode, 20 of the other: two cases each.
     assert {row["outcome"] for row in found} == {"passed"}
-    assert sum(int(row["strong"]) for row in found if row["name"].startswith("gpuheap/")) == 200
+    assert sum(int(row["strong"]) for row in found if row["name"].startswith("sharded_spans/")) == 200
     assert sum(int(row["weak"]) for row in found if row["name"].startswith("atomic/")) == 20
     log = (tmp_path / "build" / "tests" / "conformance" / "log").read_text().splitlines()
-    assert sorted(line for line in log if line.startswith("gpuheap.One")) == ["gpuheap.OneUnderManySchedules 0 100", "gpuheap.OneUnderManySchedules 100 100"]
+    one = "sharded_spans.OneUnderManySchedules"
+    assert sorted(line for line in log if line.startswith(one)) == [f"{one} 0 100", f"{one} 100 100"]
     assert "IsPlain" not in " ".join(log)
     summary = {row["name"]: row for row in rows(tmp_path, "summary.csv")}
-    assert (summary["gpuheap"]["strong"], summary["gpuheap"]["weak"], summary["gpuheap"]["failed"]) == ("200", "200", "0")
+    assert (summary["sharded_spans"]["strong"], summary["sharded_spans"]["weak"], summary["sharded_spans"]["failed"]) == ("200", "200", "0")
     ran = nightly(tmp_path, *SCHEDULES)
     assert ran.stdout.startswith("0 jobs to do, 6 done")
 
 
 def test_a_seed_that_fails_is_named_with_what_shows_it_again(tmp_path: Path) -> None:
-    programs = fake_build(tmp_path, "atomic", "gpuheap") / "tests" / "conformance"
+    programs = fake_build(tmp_path, "atomic_malloc", "sharded_spans") / "tests" / "conformance"
     (programs / "bad").write_text("137")
     ran = nightly(tmp_path, *SCHEDULES)
     assert ran.returncode == 1
     (row,) = [row for row in rows(tmp_path) if row["outcome"] != "passed"]
-    assert (row["name"], row["seed"], row["what"]) == ("gpuheap/TwoUnderManySchedules", "137", "livelock: nobody gets on")
-    assert row["replay"] == f"GPUHEAP_SIMULATOR_REPLAY=137 {programs}/host_conformance_gpuheap --gtest_filter=gpuheap.TwoUnderManySchedules"
+    assert (row["name"], row["seed"], row["what"]) == ("sharded_spans/TwoUnderManySchedules", "137", "livelock: nobody gets on")
+    assert row["replay"] == f"GPUHEAP_SIMULATOR_REPLAY=137 {programs}/host_conformance_sharded_spans --gtest_filter=sharded_spans.TwoUnderManySchedules"
     assert row["replay"] in ran.stdout
     ran = nightly(tmp_path, *SCHEDULES)
     assert ran.returncode == 1, "what failed stays in the table"
 
 
 def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
-    programs = fake_build(tmp_path, "atomic", "gpuheap") / "tests" / "conformance"
+    programs = fake_build(tmp_path, "atomic_malloc", "sharded_spans") / "tests" / "conformance"
     (programs / "slow").touch()
     command = [str(NIGHTLY), "--output", str(tmp_path / "out"), "--build", str(tmp_path / "build"), *SCHEDULES, "--jobs", "1"]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -124,7 +125,7 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
 
 
 def test_a_row_that_was_half_written_is_done_again(tmp_path: Path) -> None:
-    fake_build(tmp_path, "atomic", "gpuheap")
+    fake_build(tmp_path, "atomic_malloc", "sharded_spans")
     assert nightly(tmp_path, *SCHEDULES).returncode == 0
     table = tmp_path / "out" / "results.csv"
     text = table.read_text()
@@ -139,15 +140,15 @@ def test_a_soak_is_a_row_for_each_allocator(tmp_path: Path) -> None:
     bench.write_text(f"""#!{sys.executable}
 import json, sys
 name = sys.argv[sys.argv.index("--allocator") + 1]
-status = {{"gpuheap": "ok", "atomic": "unsupported"}}.get(name, "wrong")
+status = {{"sharded_spans": "ok", "atomic_malloc": "unsupported"}}.get(name, "wrong")
 print(json.dumps({{"begin": 0}}))
 print(json.dumps({{"status": status, "reason": "" if status == "ok" else "why", "words": sys.argv[1:]}}))
 """)
     bench.chmod(0o755)
-    ran = nightly(tmp_path, "--only", "soak", "--allocators", "gpuheap,atomic,halloc", "--bench", str(bench), "--scale", "0.1")
+    ran = nightly(tmp_path, "--only", "soak", "--allocators", "sharded_spans,atomic_malloc,halloc", "--bench", str(bench), "--scale", "0.1")
     assert ran.returncode == 1
     found = {row["name"]: row for row in rows(tmp_path)}
-    assert (found["gpuheap"]["outcome"], found["atomic"]["outcome"], found["halloc"]["outcome"]) == ("passed", "not for it", "failed")
+    assert (found["sharded_spans"]["outcome"], found["atomic_malloc"]["outcome"], found["halloc"]["outcome"]) == ("passed", "not for it", "failed")
     assert found["halloc"]["what"] == "wrong: why"
     assert "seconds=6 " in found["halloc"]["replay"]
 
@@ -163,25 +164,25 @@ print(json.dumps({{"status": status, "reason": "" if status == "ok" else "why", 
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, words: tuple[str, ...], text: str) -> None:
-    fake_build(tmp_path, "atomic")
+    fake_build(tmp_path, "atomic_malloc")
     ran = nightly(tmp_path, *words)
     assert ran.returncode == 2
     assert text in ran.stderr
 
 
 def test_tables_of_another_scale_are_not_added_to(tmp_path: Path) -> None:
-    fake_build(tmp_path, "atomic")
-    assert nightly(tmp_path, "--only", "schedules", "--allocators", "atomic", "--scale", "0.0001").returncode == 0
-    ran = nightly(tmp_path, "--only", "schedules", "--allocators", "atomic", "--scale", "0.0002")
+    fake_build(tmp_path, "atomic_malloc")
+    assert nightly(tmp_path, "--only", "schedules", "--allocators", "atomic_malloc", "--scale", "0.0001").returncode == 0
+    ran = nightly(tmp_path, "--only", "schedules", "--allocators", "atomic_malloc", "--scale", "0.0002")
     assert ran.returncode == 2
     assert "begin anew with --fresh" in ran.stderr
-    assert nightly(tmp_path, "--only", "schedules", "--allocators", "atomic", "--scale", "0.0002", "--fresh").returncode == 0
+    assert nightly(tmp_path, "--only", "schedules", "--allocators", "atomic_malloc", "--scale", "0.0002", "--fresh").returncode == 0
     assert json.loads((tmp_path / "out" / "plan.json").read_text())["scale"] == 0.0002
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="the conformance tests are not built: cmake --build --preset host")
 def test_real_explorations(tmp_path: Path) -> None:
     (tmp_path / "build").symlink_to(ROOT / "build" / "host")
-    ran = nightly(tmp_path, "--only", "schedules", "--allocators", "atomic", "--scale", "0.0002", "--chunk", "20")
+    ran = nightly(tmp_path, "--only", "schedules", "--allocators", "atomic_malloc", "--scale", "0.0002", "--chunk", "20")
     assert (ran.returncode, ran.stderr) == (0, "")
     assert sum(int(row["weak"]) for row in rows(tmp_path)) >= 20

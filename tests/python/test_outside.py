@@ -174,11 +174,11 @@ def test_a_class_with_parameters_has_a_name_for_files(tmp_path: Path) -> None:
 
 
 def test_a_name_of_the_repository_is_taken() -> None:
-    description = SimpleNamespace(allocators=[SimpleNamespace(name="gpuheap")], baselines=["store_only"])
+    description = SimpleNamespace(allocators=[SimpleNamespace(name="sharded_spans")], baselines=["store_only"])
     ours: Any = SimpleNamespace(description=description)
     where = Where("simulator", None, None, None, Outside(Path("/a.hpp"), "my::alloc"))
-    with pytest.raises(UserError, match="my::alloc calls itself 'gpuheap' .* give it a name of its own"):
-        _check_name("gpuheap", ours, SimpleNamespace(), where)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="my::alloc calls itself 'sharded_spans' .* give it a name of its own"):
+        _check_name("sharded_spans", ours, SimpleNamespace(), where)  # type: ignore[arg-type]
     _check_name("mine", ours, SimpleNamespace(), where)  # type: ignore[arg-type]
 
 

@@ -35,13 +35,13 @@ CASES = {
     ),
     "regeff": {"alloc_dealloc", "alloc_cycle_dealloc", "probability", "kdtree"},
 }
-CASES |= {name: set(load_suites(Layout(REPOSITORY))[name].cases) for name in ("host", "rules")}
-CASES["mpi"] = {"linear", "quadratic", "mpi_reduce", "mpi_broadcast", "mpi_alltoall"}
+CASES |= {name: set(load_suites(Layout(REPOSITORY))[name].cases) for name in ("programs", "rules")}
+CASES["coalescing"] = {"linear", "quadratic", "mpi_reduce", "mpi_broadcast", "mpi_alltoall"}
 CASES["gallatin"] = CASES["survey"] | {"alloc_large", "graph_expansion", "graph_skewed"}
 
 
 def test_the_papers_claims_are_there() -> None:
-    assert {paper.name for paper in PAPERS} == {"survey", "gallatin", "regeff", "mpi", "host"}
+    assert {paper.name for paper in PAPERS} == {"survey", "gallatin", "regeff", "coalescing", "programs"}
     assert len(CLAIMS) >= 60
     assert all(len([claim for claim in CLAIMS if claim.paper == paper.name]) >= 20 for paper in PAPERS)
     assert len({(claim.paper, claim.says) for claim in CLAIMS}) == len(CLAIMS)
@@ -158,9 +158,9 @@ def test_claims_says_what_to_run_where_nothing_was_measured(checkout: Checkout) 
 
 def test_claims_prints_verdicts_and_numbers(checkout: Checkout) -> None:
     with_claims(checkout)
-    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2), row("cuda", 6)])
+    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2), row("cuda_malloc", 6)])
     out = checkout.gpuheap("claims").stdout
-    assert "3.0 times: halloc 2 µs, cuda 6 µs" in out
+    assert "3.0 times: halloc 2 µs, cuda_malloc 6 µs" in out
     assert "2 claims: 1 holds, 1 not measured" in out
     assert "gpuheap bench survey/alloc_single\n" in out
     assert "no claims of that verdict" in checkout.gpuheap("claims", "--verdict", "published").stdout
@@ -177,7 +177,7 @@ def test_claims_says_why_a_claim_fails(checkout: Checkout) -> None:
     slower, other = (f'why = "{name} is slower here."\n' for name in ("Halloc", "ScatterAlloc"))
     two = CLAIM.replace('"one"', '"two"') + BETTER.replace("halloc", "scatteralloc")
     (folder / "small.toml").write_text(head + CLAIM + BETTER + slower + two + other)
-    rows = [row("halloc", 9), row("cuda", 6), row("scatteralloc", 2)]
+    rows = [row("halloc", 9), row("cuda_malloc", 6), row("scatteralloc", 2)]
     save(checkout.root / "results" / "nvidia-h200" / "survey.csv", rows)
     out = checkout.gpuheap("claims").stdout
     assert "Halloc is slower here." in out
@@ -211,7 +211,7 @@ def test_claims_takes_one_gpu_and_no_simulator(checkout: Checkout, error_line: E
     simulated = save(checkout.root / "simulated" / "survey.csv", [row("halloc", 2, backend="simulator")])
     assert "holds results of the simulator only" in error_line(checkout.gpuheap("claims", "--results", str(simulated.parent)))
     for gpu in ("nvidia-a40", "nvidia-h200"):
-        save(checkout.root / "results" / gpu / "survey.csv", [row("halloc", 2), row("cuda", 6)])
+        save(checkout.root / "results" / gpu / "survey.csv", [row("halloc", 2), row("cuda_malloc", 6)])
     words = error_line(checkout.gpuheap("claims"))
     assert "results of several GPUs: name one with --results: results/nvidia-a40, results/nvidia-h200" in words
     assert "1 holds" in checkout.gpuheap("claims", "--results", "results/nvidia-a40").stdout

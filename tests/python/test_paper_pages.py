@@ -53,7 +53,7 @@ def claimed(checkout: Checkout) -> Checkout:
     folder = checkout.root / "benchmarks" / "claims"
     folder.mkdir()
     (folder / "small.toml").write_text(HEAD.replace('suite = "survey"', 'suite = "survey"\nheadline = ["one"]') + CLAIM + BETTER)
-    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2), row("cuda", 6)])
+    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2), row("cuda_malloc", 6)])
     return checkout
 
 
@@ -62,7 +62,7 @@ def test_the_command_writes_a_page_for_each_paper(claimed: Checkout) -> None:
     assert (ran.returncode, ran.stdout) == (0, "pages/small.md\n"), ran.stderr
     page = Path(claimed.root / "pages" / "small.md").read_text()
     assert page.startswith("# A small paper\n\nNobody 2020; measured there on a machine, here on nvidia-h200. 1 sentences of the paper: 1 hold.\n")
-    assert page.count("| section 1 | what the paper says | holds (no interval) |  | 3.0 times: halloc 2 µs, cuda 6 µs |") == 2
+    assert page.count("| section 1 | what the paper says | holds (no interval) |  | 3.0 times: halloc 2 µs, cuda_malloc 6 µs |") == 2
 
 
 def test_a_headline_names_claims(claimed: Checkout, error_line: ErrorLine) -> None:
@@ -90,10 +90,10 @@ def test_a_figure_says_how_many_of_its_points_are_measured() -> None:
 
 def test_numbers_of_the_paper_stand_beside_ours() -> None:
     parameter = "scene=surface;times_root=200;triangles=20000"
-    there = row("cuda", 29.3, suite="regeff", case="kdtree", metric="slowdown", parameter=parameter, threads=262_144, size=None)
+    there = row("cuda_malloc", 29.3, suite="regeff", case="kdtree", metric="slowdown", parameter=parameter, threads=262_144, size=None)
     paper = next(paper for paper in load_papers(LAYOUT) if paper.name == "regeff")
     page = page_of(paper, told([there]), DOCS / "images" / "evaluation", "images")
-    assert "| table 2: Hand Stand | cuda | scene=surface, triangles=20000 | slowdown | 5.42 | 29.3 |" in page
+    assert "| table 2: Hand Stand | cuda_malloc | scene=surface, triangles=20000 | slowdown | 5.42 | 29.3 |" in page
     assert "scatteralloc | page=8192" not in page[: page.index("## Every sentence")]  # no row of ours
 
 
@@ -112,7 +112,7 @@ def test_sentences_that_are_missing_or_needless_are_told_and_taken_out(tmp_path:
     (tmp_path / "docs").mkdir()
     shutil.copy(REPOSITORY / "docs" / "refresh.py", tmp_path / "docs")
     paths = sorted((tmp_path / "benchmarks" / "claims").glob("*.toml"))
-    save(tmp_path / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2), row("cuda", 6)])
+    save(tmp_path / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2), row("cuda_malloc", 6)])
 
     def sentences(*more: str) -> tuple[int, str]:
         words = [sys.executable, "docs/refresh.py", "--sentences", *more]

@@ -57,7 +57,7 @@ FIGURES = {
         "probability": {"figure 3d"},
         "kdtree": {"table 2"},
     },
-    "mpi": {
+    "coalescing": {
         "linear": {"figure 1", "figure 3", "figure 4"},
         "quadratic": {"figure 2", "figure 3"},
         "mpi_reduce": {"figure 5"},
@@ -118,16 +118,16 @@ def test_the_numbers_that_papers_print_stand_in_their_pictures() -> None:
     by_case = {key: sum(1 for other, _ in shown if other == key) for key, _ in shown}
     slowdowns = [value for value in PRINTED if (value.suite, value.case, value.metric) == ("regeff", "kdtree", "slowdown")]
     assert by_case["regeff", "kdtree"] >= len(slowdowns) > 80
-    speedups = [value for value in PRINTED if (value.suite, value.case, value.metric) == ("mpi", "linear", "speedup")]
-    assert by_case["mpi", "linear"] == len(speedups) == 16
+    speedups = [value for value in PRINTED if (value.suite, value.case, value.metric) == ("coalescing", "linear", "speedup")]
+    assert by_case["coalescing", "linear"] == len(speedups) == 16
 
 
 @pytest.mark.parametrize(
-    ("suite", "name"), [("survey", "graph_init"), ("regeff", "kdtree"), ("mpi", "mpi_alltoall"), ("gallatin", "fragmentation")]
+    ("suite", "name"), [("survey", "graph_init"), ("regeff", "kdtree"), ("coalescing", "mpi_alltoall"), ("gallatin", "fragmentation")]
 )
 def test_words_side_by_side_curves_dots_and_bytes_are_drawn_as_files(suite: str, name: str) -> None:
     text = case_file(charts_of(views()[suite, name], PRINTED), "synthetic")
-    assert text.count("<text") > 20 and "gpuheap" in text
+    assert text.count("<text") > 20 and "sharded_spans" in text
 
 
 @pytest.mark.parametrize(("suite", "name"), [("survey", "graph_update_focused"), ("ablation", "churn_long_lived"), ("regeff", "kdtree")])

@@ -84,9 +84,9 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
 ALLOCATORS = [
     Allocator("regeff_c", "CMalloc", "Vinkler, Havran: Register Efficient Memory Allocator for GPUs, HPG 2014", 2014),
     Allocator("regeff_cf", "CFMalloc", "Vinkler, Havran: Register Efficient Memory Allocator for GPUs, HPG 2014", 2014),
-    Allocator("atomic", "AtomicMalloc", "Vinkler, Havran: Register Efficient Memory Allocator for GPUs, HPG 2014", 2014, free="never"),
+    Allocator("atomic_malloc", "AtomicMalloc", "Vinkler, Havran: Register Efficient Memory Allocator for GPUs, HPG 2014", 2014, free="never"),
     Allocator("halloc", "Halloc", "Adinetz, Pleiter: Halloc, GTC 2014", 2014, process_wide=True),
-    Allocator("gpuheap", "ours"),
+    Allocator("sharded_spans", "ours"),
 ]
 
 
@@ -100,13 +100,13 @@ def test_variants_share_a_line_and_stability_is_counted() -> None:
     ]
     rows += [row("halloc", 2, metric="free_us")]  # the same point
     found = {family.names: family for family in families(ALLOCATORS, rows, load_survey_table(LAYOUT))}
-    assert list(found) == [("atomic",), ("regeff_c", "regeff_cf"), ("halloc",), ("gpuheap",)]
+    assert list(found) == [("atomic_malloc",), ("regeff_c", "regeff_cf"), ("halloc",), ("sharded_spans",)]
     circular = found["regeff_c", "regeff_cf"]
     assert (circular.points, circular.stable, stability_words(circular)) == (3, False, "66.7% of 3 ok: 1 timeout")
     assert circular.survey is not None and circular.survey.stable == "no"
     assert (found["halloc",].over_cuda, stability_words(found["halloc",])) == (True, "1 of 1 ok")
-    assert (found["gpuheap",].stable, stability_words(found["gpuheap",])) == (None, "no rows")
-    assert found["atomic",].purpose == "no: never frees"
+    assert (found["sharded_spans",].stable, stability_words(found["sharded_spans",])) == (None, "no rows")
+    assert found["atomic_malloc",].purpose == "no: never frees"
     assert published_in(ALLOCATORS[0]) == "Vinkler, Havran, HPG 2014"
 
 
@@ -123,11 +123,11 @@ def test_list_as_the_survey_does(checkout: Checkout) -> None:
     out = checkout.gpuheap("list", "--table").stdout
     assert "no rows" in out
     assert "`gpuheap bench survey` measures them on a GPU" in out
-    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("gpuheap", 1), failed("cuda")])
+    save(checkout.root / "results" / "nvidia-h200" / "survey.csv", [row("sharded_spans", 1), failed("cuda_malloc")])
     out = checkout.gpuheap("list", "--table").stdout
     assert "yes: 1 of 1 ok" in out
     said = json.loads(checkout.gpuheap("list", "--table", "--json").stdout)
-    cuda = next(family for family in said["families"] if family["allocators"] == ["cuda"])
+    cuda = next(family for family in said["families"] if family["allocators"] == ["cuda_malloc"])
     assert (cuda["stable"], cuda["endings"]["timeout"], cuda["survey"]) == (False, 1, {"name": "CUDA-Allocator", "stable": "yes"})
     ran = checkout.gpuheap("list", "--results", "results/nvidia-h200")
     assert (ran.returncode, ran.stderr) == (2, "gpuheap: --results goes with --table\n")

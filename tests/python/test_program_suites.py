@@ -279,9 +279,9 @@ def test_the_suites_name_programs_and_inputs_that_there_are() -> None:
     suites = load_suites(Layout(REPOSITORY))
     folder = REPOSITORY / "benchmarks" / "programs"
     counts = [line.split(",")[:3] for line in (folder / "counts.csv").read_text().splitlines()[1:]]
-    assert [[name, *case["cuda"].command] for name, case in suites["host"].cases.items()] == counts
-    assert len(counts) == 16 and all(case["cuda"].runs == 30 for case in suites["host"].cases.values())
-    assert suites["host"].allocators == ("plain", "device", "scatteralloc", "zero_copy", "unified", "gpuheap")
+    assert [[name, *case["cuda"].command] for name, case in suites["programs"].cases.items()] == counts
+    assert len(counts) == 16 and all(case["cuda"].runs == 30 for case in suites["programs"].cases.values())
+    assert suites["programs"].allocators == ("plain", "device", "scatteralloc", "zero_copy", "unified", "sharded_spans")
     for name, case in suites["rules"].cases.items():
         source = folder / "rules" / f"{case['cuda'].command[0]}.cu"
         named = source.read_text().rsplit("run_with", 1)[1]

@@ -54,11 +54,11 @@ def test_infinite_samples_are_refused() -> None:
 
 
 def test_description_without_a_device() -> None:
-    text = '{"backend":"cuda","device":null,"device_error":"no device","allocators":[{"name":"gpuheap","later_trait":1}],"cases":[]}'
+    text = '{"backend":"cuda","device":null,"device_error":"no device","allocators":[{"name":"sharded_spans","later_trait":1}],"cases":[]}'
     description = parse_description(text)
     assert description.device is None
     assert description.device_error == "no device"
-    assert description.allocators[0].name == "gpuheap"
+    assert description.allocators[0].name == "sharded_spans"
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"backend":"simulator"}', '{"backend":"simulator","allocators":[{}],"cases":[]}', '{"backend":"gpu"}'])

@@ -75,10 +75,10 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Tables of a GPU, one point of them failed, and of the simulator."""
     checkout = Checkout(tmp_path_factory.mktemp("results"))
     checkout.settings["backend"] = "cuda"
-    checkout.fail(**{"cuda/256": "crash"})
+    checkout.fail(**{"cuda_malloc/256": "crash"})
     assert checkout.gpuheap("bench", "mini").returncode == 0
     checkout.settings.clear()
-    checkout.fail(**{"atomic/32": "wrong"})
+    checkout.fail(**{"atomic_malloc/32": "wrong"})
     assert checkout.gpuheap("bench", "mini").returncode == 0
     return checkout.root
 
@@ -112,7 +112,7 @@ def test_answers_come_first_then_this_machine_then_recorded_tables(filled: Check
     assert list(page.words)[1:4] == ["nvidia-h200-answers", "simulated", "nvidia-h200"]
     words = page.words["nvidia-h200-answers"]
     assert "What is fastest for what, NVIDIA H200" in words and "blocks of one size: malloc" in words
-    assert "store_only" not in words and "atomic_wrap" not in words, "baselines, and what never frees, are no answers"
+    assert "store_only" not in words and "atomic_wrap_malloc" not in words, "baselines, and what never frees, are no answers"
 
 
 def test_gpu_results_have_medians_and_ratios(filled: Checkout) -> None:
@@ -134,7 +134,7 @@ def test_failures_are_listed_not_hidden(filled: Checkout) -> None:
 def test_what_was_not_tried_is_listed_too(checkout: Checkout) -> None:
     checkout.settings["backend"] = "cuda"
     checkout.fail(**{f"atomic/{size}": "crash" for size in (16, 32, 64)})
-    checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,atomic")
+    checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,atomic_malloc")
     words = report(checkout).words["nvidia-h200"]
     assert "atomic, alloc_single 2 points: not tried: three failing points in a row end those of the same axes" in words
 
@@ -176,7 +176,7 @@ def test_a_report_of_nothing(checkout: Checkout) -> None:
 
 def test_texts_of_a_table_are_escaped(checkout: Checkout) -> None:
     checkout.settings["backend"] = "cuda"
-    checkout.gpuheap("bench", "churn", "-a", "gpuheap")
+    checkout.gpuheap("bench", "churn", "-a", "sharded_spans")
     table = checkout.gpu_table
     table.write_text(table.read_text() + "mini,churn,halloc,cuda,100,1024,reason=<script>x</script>,,,,,,,,,,0,crash,\n")
     report(checkout)
@@ -190,7 +190,7 @@ def test_a_table_out_of_format_is_named(filled: Checkout, error_line: Callable[[
 
 def test_further_folders_of_tables(checkout: Checkout) -> None:
     checkout.settings["backend"] = "cuda"
-    checkout.gpuheap("bench", "churn", "-a", "gpuheap", "--output", "elsewhere")
+    checkout.gpuheap("bench", "churn", "-a", "sharded_spans", "--output", "elsewhere")
     assert checkout.gpuheap("report", "--results", "elsewhere", "-o", "page.html").returncode == 0
     assert "NVIDIA H200" in (checkout.root / "page.html").read_text()
 
@@ -233,7 +233,7 @@ def test_a_pipe_or_a_device_takes_a_large_report_as_one_page(filled: Checkout, m
 
 def test_wide_tables_are_cut_into_pieces() -> None:
     columns = tuple(Column("malloc", str(n)) for n in range(10))
-    line = Line(chip("gpuheap"), "", "", tuple(Cell(str(n)) for n in range(13)))
+    line = Line(chip("sharded_spans"), "", "", tuple(Cell(str(n)) for n in range(13)))
     empty = Line(chip("halloc"), "", "", tuple(Cell("x" if n > 10 else "") for n in range(13)))
     found = pieces(Grid((ColumnGroup("a", columns), ColumnGroup("b", columns[:3])), (line, empty), "cuda"))
     assert [[(group.case, len(group.columns)) for group in piece.groups] for piece in found] == [[("a", 6)], [("a", 4), ("b", 2)], [("b", 1)]]
@@ -243,7 +243,7 @@ def test_wide_tables_are_cut_into_pieces() -> None:
 
 
 def test_variants_and_baselines_are_never_the_best() -> None:
-    assert is_rival("gpuheap") and is_rival("mine")
+    assert is_rival("sharded_spans") and is_rival("mine")
     assert not any(map(is_rival, ("store_only", "bump_sharded", "without_shards", "plain")))
 
 
@@ -262,7 +262,7 @@ def test_figures_are_files_that_stand_alone(filled: Checkout) -> None:
         references = [value for part in root.iter() for name, value in part.attrib.items() if name.endswith("href")]
         assert all(reference.startswith("#") for reference in references)
     words = (filled.root / "figures" / "quick.svg").read_text()
-    assert "gpuheap" in words and "NVIDIA H200" in words and "churn" in words
+    assert "sharded_spans" in words and "NVIDIA H200" in words and "churn" in words
 
 
 def test_figures_do_not_change_when_drawn_again(filled: Checkout) -> None:

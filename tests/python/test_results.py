@@ -13,7 +13,7 @@ from gpuheap.formats.results import COLUMNS, ResultsError, Table, format_row, pa
 
 EARLIER = ",".join(COLUMNS)
 HEADER = EARLIER + ",values"
-GOOD = "quick,alloc_single,gpuheap,cuda,1000,16,state=warm,malloc_us,us,2,2,0.5,1.1,2.9,1,3,10,ok,1 2 2 2 2 2 2 2 2 3"
+GOOD = "quick,alloc_single,sharded_spans,cuda,1000,16,state=warm,malloc_us,us,2,2,0.5,1.1,2.9,1,3,10,ok,1 2 2 2 2 2 2 2 2 3"
 POINT = make_point({"threads": 1000, "bytes": 16, "state": "warm"})
 
 
@@ -33,7 +33,7 @@ def test_a_row_reads_back_as_it_was_written() -> None:
 def test_rows_of_a_point_read_back(tmp_path: Path) -> None:
     result = PointResult("ok", "", (Measurement("malloc_us", "us", (3.0, 1.0, 2.0)), Measurement("failed_requests", "count", (0.0, 0.0, 0.0))))
     table = Table(tmp_path / "quick.csv")
-    table.append(rows_of("quick", "alloc_single", "gpuheap", "cuda", POINT, "seed=7", result))
+    table.append(rows_of("quick", "alloc_single", "sharded_spans", "cuda", POINT, "seed=7", result))
     malloc, failed_requests = read_table(table.path)
     assert (malloc.metric, malloc.statistics and malloc.statistics.median, malloc.runs) == ("malloc_us", 2.0, 3)
     assert failed_requests.parameter == "seed=7;state=warm"
@@ -44,21 +44,21 @@ def test_a_table_without_values_reads_and_is_written_with_them(tmp_path: Path) -
     path.write_text(f"{EARLIER}\n{GOOD.rpartition(',')[0]}\n")
     table = Table(path)
     assert table.rows[0].values == ()
-    table.append(rows_of("quick", "alloc_single", "atomic", "cuda", POINT, "", PointResult("ok", "", (Measurement("malloc_us", "us", (3.0, 1.0)),))))
+    table.append(rows_of("quick", "alloc_single", "atomic_malloc", "cuda", POINT, "", PointResult("ok", "", (Measurement("malloc_us", "us", (3.0, 1.0)),))))
     assert path.read_text().splitlines()[:2] == [HEADER, GOOD.rpartition(",")[0] + ","]
     assert [row.values for row in read_table(path)] == [(), (3.0, 1.0)]
 
 
 def test_runs_that_are_equal_stand_once(tmp_path: Path) -> None:
     table = Table(tmp_path / "quick.csv")
-    table.append(rows_of("quick", "churn", "atomic", "cuda", POINT, "", PointResult("ok", "", (Measurement("failed_requests", "count", (0.0,) * 3),))))
+    table.append(rows_of("quick", "churn", "atomic_malloc", "cuda", POINT, "", PointResult("ok", "", (Measurement("failed_requests", "count", (0.0,) * 3),))))
     assert table.path.read_text().endswith(",3,ok,0\n")
     assert read_table(table.path)[0].values == (0.0, 0.0, 0.0)
 
 
 def test_a_reason_with_separators_stays_one_value(tmp_path: Path) -> None:
     table = Table(tmp_path / "quick.csv")
-    table.append(rows_of("quick", "churn", "atomic", "cuda", POINT, "", PointResult("unsupported", 'no; "never", x=1\nand more')))
+    table.append(rows_of("quick", "churn", "atomic_malloc", "cuda", POINT, "", PointResult("unsupported", 'no; "never", x=1\nand more')))
     (row,) = read_table(table.path)
     assert row.reason == 'no, "never", x=1 and more'
     assert row.key[6] == "state=warm"
@@ -87,8 +87,8 @@ def test_a_reason_with_separators_stays_one_value(tmp_path: Path) -> None:
         (GOOD.replace(",1,3,10", ",1,2,10"), "expected min <= p5"),
         (GOOD.replace("0.5", "-0.5"), "stddev is negative"),
         (GOOD.replace(",10,ok", ",0,ok"), "runs is 0, which does not fit the numbers"),
-        (GOOD.replace("gpuheap", ""), "allocator is '', expected a name"),
-        (GOOD.replace("gpuheap", "<b>"), "allocator is '<b>', expected a name"),
+        (GOOD.replace("sharded_spans", ""), "allocator is '', expected a name"),
+        (GOOD.replace("sharded_spans", "<b>"), "allocator is '<b>', expected a name"),
         (GOOD.replace("malloc_us,us", ","), "unknown metric ''"),
         ("", "expected 19 fields, got 0"),
     ],
@@ -162,7 +162,7 @@ def test_a_point_has_one_status(tmp_path: Path) -> None:
 def test_a_point_is_appended_in_one_write_and_the_rest_untouched(tmp_path: Path) -> None:
     path = write(tmp_path / "quick.csv", GOOD)
     before = path.read_bytes()
-    Table(path).append(rows_of("quick", "alloc_single", "atomic", "cuda", POINT, "", PointResult("timeout", "no result within 2 s")))
+    Table(path).append(rows_of("quick", "alloc_single", "atomic_malloc", "cuda", POINT, "", PointResult("timeout", "no result within 2 s")))
     assert path.read_bytes().startswith(before)
     assert len(read_table(path)) == 2
 

@@ -115,7 +115,7 @@ class Bench:
     def served(self, *steps: str, **variables: str) -> subprocess.CompletedProcess[str]:
         """The steps' program with the library before it, as `gpuheap run` starts it, without the cache."""
         self.clear()
-        provider = self.folder / "providers" / "libgpuheap_malloc_gpuheap.so"
+        provider = self.folder / "providers" / "libgpuheap_malloc_sharded_spans.so"
         environment = self.environment(LD_PRELOAD=str(LIBRARY), GPUHEAP_RUN_PROVIDER=str(provider), **variables)
         return subprocess.run([str(STEPS), *steps], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
 
@@ -142,7 +142,7 @@ class Bench:
 @pytest.fixture
 def bench(tmp_path: Path, compiled: Compile) -> Bench:
     (tmp_path / "providers").mkdir()
-    for name in ("gpuheap", "gallatin"):
+    for name in ("sharded_spans", "gallatin"):
         shutil.copy(BUILT / "run" / "libgpuheap_malloc_double.so", tmp_path / "providers" / f"libgpuheap_malloc_{name}.so")
     return Bench(tmp_path, compiled(IMAGE, "-rdc=true", "-arch=sm_90"))
 
@@ -403,7 +403,7 @@ def test_samples_that_cannot_be_had_are_told(bench: Bench, compiled: Compile) ->
         (("--watch", "--every", "0"), "--every is 0: give the seconds between two samples, from 0.001 to 86400"),
         (("--watch", "--every", "nan"), "--every is nan"),
         (("--watch-file", "/nonexistent/file"), "--watch-file: '/nonexistent/file' cannot be written"),
-        (("--watch", "--compare", "gpuheap,cuda"), "--watch is for one run: leave --compare out"),
+        (("--watch", "--compare", "sharded_spans,cuda_malloc"), "--watch is for one run: leave --compare out"),
     ],
 )
 def test_a_watch_that_makes_no_sense_is_refused(bench: Bench, options: tuple[str, ...], text: str) -> None:
@@ -433,7 +433,7 @@ def test_the_command_gives_the_programs_output_and_exit_code(bench: Bench, compi
     assert "no step '--stats'" in ran.stderr  # what follows the program is the program's
     ran = bench.gpuheap("--stats", str(STEPS), *steps)
     assert ran.stdout == "done\n" and "3 blocks of 16 B" in ran.stderr
-    assert bench.gpuheap("--allocator", "cuda", str(STEPS), *steps).stdout == "done\n" and bench.log("^load") == ["load fat binary"]
+    assert bench.gpuheap("--allocator", "cuda_malloc", str(STEPS), *steps).stdout == "done\n" and bench.log("^load") == ["load fat binary"]
 
 
 def test_linked_code_is_kept_on_disk(bench: Bench, compiled: Compile) -> None:
@@ -456,19 +456,19 @@ def test_linked_code_is_kept_on_disk(bench: Bench, compiled: Compile) -> None:
 
 def test_a_comparison(bench: Bench, compiled: Compile) -> None:
     steps = [str(STEPS), "context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=drop"]
-    ran = bench.gpuheap("--compare", "cuda,gpuheap,gallatin", "--runs", "2", "--json", *steps)
+    ran = bench.gpuheap("--compare", "cuda_malloc,sharded_spans,gallatin", "--runs", "2", "--json", *steps)
     assert ran.returncode == 0, ran.stderr
     outcomes = {each["allocator"]: each for each in json.loads(ran.stdout)["outcomes"]}
-    assert list(outcomes) == ["cuda", "gpuheap", "gallatin"]
+    assert list(outcomes) == ["cuda_malloc", "sharded_spans", "gallatin"]
     for each in outcomes.values():
         assert each["kernel_ms"] == 2 and each["exit_codes"] == [0] and each["same_output"] and each["notes"] == []
         assert len(each["runs"]) == 2 and all(run["launches"] == 2 and run["seconds"] > 0 for run in each["runs"])
     assert bench.log("^launch make of fat binary") and bench.log("^launch make of cubin")
-    ran = bench.gpuheap("--compare", "gpuheap,cuda", "--runs", "1", *steps, "exit=3")
+    ran = bench.gpuheap("--compare", "sharded_spans,cuda_malloc", "--runs", "1", *steps, "exit=3")
     lines = ran.stdout.splitlines()
     assert lines[0].split() == ["allocator", "whole", "program", "kernels", "exit", "code", "output"]
     assert re.fullmatch(r"gpuheap +[0-9.]+ s \(1\.00\) +2\.000 ms \(1\.00\) +3 +as plain", lines[1]), lines
-    assert lines[2].startswith("cuda")
+    assert lines[2].startswith("cuda_malloc")
 
 
 def test_a_comparison_tells_what_differs(bench: Bench, compiled: Compile) -> None:
@@ -476,14 +476,14 @@ def test_a_comparison_tells_what_differs(bench: Bench, compiled: Compile) -> Non
     script.write_text(f'#!/bin/bash\necho "took $RANDOM$RANDOM"\n[ -z "$GPUHEAP_RUN_PROVIDER" ] || echo served\nexec {STEPS} "$@"\n')
     script.chmod(0o755)
     steps = [str(script), "context", f"library={compiled(PROGRAM, '-gencode=arch=compute_90,code=sm_90')}", "launch=make"]
-    ran = bench.gpuheap("--compare", "cuda,gpuheap", "--runs", "1", "--ignore", "^took", *steps)
+    ran = bench.gpuheap("--compare", "cuda_malloc,sharded_spans", "--runs", "1", "--ignore", "^took", *steps)
     lines = ran.stdout.splitlines()
     assert lines[1].endswith("as plain") and lines[2].endswith("differs from plain")
     assert lines[3].startswith("gpuheap: device code of run_steps keeps CUDA's malloc: it brings machine code alone")
 
 
 def test_a_comparison_ends_what_does_not_end(bench: Bench) -> None:
-    ran = bench.gpuheap("--compare", "gpuheap", "--runs", "1", "--timeout", "0.3", "/bin/sleep", "100")
+    ran = bench.gpuheap("--compare", "sharded_spans", "--runs", "1", "--timeout", "0.3", "/bin/sleep", "100")
     assert ran.returncode == 0 and "timed out" in ran.stdout
 
 
@@ -491,13 +491,13 @@ def test_a_comparison_outlives_times_that_were_cut_and_tells_of_a_plain_run_that
     script = bench.folder / "program.sh"
     script.write_text('#!/bin/bash\n[ -z "$GPUHEAP_RUN_TIMES" ] || printf \'{"kernel_ms": 1\' > "$GPUHEAP_RUN_TIMES/cut.json"\nkill -KILL $$\n')
     script.chmod(0o755)
-    ran = bench.gpuheap("--compare", "gpuheap", "--runs", "1", str(script))
+    ran = bench.gpuheap("--compare", "sharded_spans", "--runs", "1", str(script))
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[1].split()[-4:] == ["unknown", "-9", "as", "plain"]
     assert "plain, without any library: SIGKILL" in ran.stderr
 
 
-@pytest.mark.parametrize("options", [[], ["--compare", "gpuheap,cuda"]])
+@pytest.mark.parametrize("options", [[], ["--compare", "sharded_spans,cuda_malloc"]])
 def test_ctrl_c_ends_all(bench: Bench, options: list[str]) -> None:
     script = bench.folder / "long.sh"
     script.write_text("#!/bin/bash\necho $$ > started\nexec sleep 100\n")
@@ -520,13 +520,14 @@ def test_ctrl_c_ends_all(bench: Bench, options: list[str]) -> None:
     ("words", "said"),
     [(["./nothing"], "'./nothing' is not there"), (["."], "'.' is a folder"), (["./plain.txt"], "'./plain.txt' is not executable: chmod +x ./plain.txt"),
      (["--allocator", "gallatn", str(STEPS)], "unknown allocator 'gallatn': did you mean 'gallatin'?"),
-     (["--compare", "cuda,gpuhep", str(STEPS)], "unknown allocator 'gpuhep'"),
+     (["--compare", "cuda_malloc,gpuhep", str(STEPS)], "unknown allocator 'gpuhep'"),
      (["--allocator", "scatteralloc", str(STEPS)], "is not built for programs"), (["--bytes", "many", str(STEPS)], "--bytes: 'many' is not a size"),
      (["--runs", "3", str(STEPS)], "--runs goes with --compare"), (["--json", str(STEPS)], "--json goes with --compare"),
-     (["--compare", ",", str(STEPS)], "--compare: name allocators"), (["--allocator", "gpuheap", "--compare", "cuda", str(STEPS)], "exclude each other"),
-     (["--compare", "cuda", "--ignore", "(", str(STEPS)], "is not a regular expression"),
-     (["--compare", "cuda", "--ignore", "(\udcff", str(STEPS)], "is not a regular expression"),
-     (["--compare", "cuda", "--timeout", "inf", str(STEPS)], "--timeout is inf"),
+     (["--compare", ",", str(STEPS)], "--compare: name allocators"),
+     (["--allocator", "sharded_spans", "--compare", "cuda_malloc", str(STEPS)], "exclude each other"),
+     (["--compare", "cuda_malloc", "--ignore", "(", str(STEPS)], "is not a regular expression"),
+     (["--compare", "cuda_malloc", "--ignore", "(\udcff", str(STEPS)], "is not a regular expression"),
+     (["--compare", "cuda_malloc", "--timeout", "inf", str(STEPS)], "--timeout is inf"),
      (["./static"], "is linked statically")],
 )  # fmt: skip
 def test_mistakes_are_one_line_and_exit_code_2(bench: Bench, words: list[str], said: str) -> None:
@@ -541,7 +542,7 @@ def test_mistakes_are_one_line_and_exit_code_2(bench: Bench, words: list[str], s
 
 def test_allocators_that_cannot_serve_and_machines_without_a_gpu(bench: Bench) -> None:
     ran = bench.gpuheap(str(STEPS), PROVIDER_REFUSAL="it is a double")
-    assert (ran.returncode, ran.stderr) == (2, "gpuheap: the allocator 'gpuheap' cannot serve a program's malloc: it is a double; choose another one\n")
+    assert (ran.returncode, ran.stderr) == (2, "gpuheap: the allocator 'sharded_spans' cannot serve a program's malloc: it is a double; choose another one\n")
     ran = bench.gpuheap(str(STEPS), DOUBLE_DEVICES="0")
     assert ran.returncode == 2 and "no GPU here" in ran.stderr and ran.stderr.count("\n") == 1
     (bench.folder / "empty").mkdir()
@@ -554,7 +555,7 @@ def test_a_kind_of_heap_chooses_the_library(bench: Bench, compiled: Compile) -> 
     steps = [str(STEPS), "context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make"]
     ran = bench.gpuheap(*steps, GPUHEAP_KIND="checked")
     assert ran.returncode == 2 and "the allocator 'checked' is not built for programs" in ran.stderr and "gpuheap_malloc_provider_checked" in ran.stderr
-    shutil.move(bench.folder / "providers" / "libgpuheap_malloc_gpuheap.so", bench.folder / "providers" / "libgpuheap_malloc_checked.so")
+    shutil.move(bench.folder / "providers" / "libgpuheap_malloc_sharded_spans.so", bench.folder / "providers" / "libgpuheap_malloc_checked.so")
     ran = bench.gpuheap(*steps, GPUHEAP_KIND="checked")
     assert (ran.stdout, ran.stderr, ran.returncode) == ("done\n", "", 0)
     assert bench.log("^launch") == ["launch make of cubin, state 1"]

@@ -28,9 +28,9 @@ def bench(checkout: Checkout, monkeypatch: pytest.MonkeyPatch) -> Checkout:
 
 
 def run(bench: Checkout, monkeypatch: pytest.MonkeyPatch, faults: dict[int, str], timeout_s: float = 20, **more: object) -> list[object]:
-    bench.fail(**{f"gpuheap/{size}": fault for size, fault in faults.items()})
+    bench.fail(**{f"sharded_spans/{size}": fault for size, fault in faults.items()})
     monkeypatch.setenv("FAKE_BENCH", json.dumps(bench.settings))
-    sweep = Sweep("alloc_single", "gpuheap", POINTS, 1 << 24, 3, timeout_s, 1, **more)  # type: ignore[arg-type]
+    sweep = Sweep("alloc_single", "sharded_spans", POINTS, 1 << 24, 3, timeout_s, 1, **more)  # type: ignore[arg-type]
     return list(run_sweep(bench.bench, sweep))
 
 
@@ -150,24 +150,24 @@ def test_a_usage_error_of_the_executable_is_the_users(bench: Checkout, monkeypat
 
 
 def test_closing_the_iterator_ends_the_process(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
-    bench.fail(**{"gpuheap/16": "hang"})
+    bench.fail(**{"sharded_spans/16": "hang"})
     monkeypatch.setenv("FAKE_BENCH", json.dumps(bench.settings))
     before = time.monotonic()
-    with closing(run_sweep(bench.bench, Sweep("alloc_single", "gpuheap", POINTS, 1 << 24, 3, 60, 1))) as events:
+    with closing(run_sweep(bench.bench, Sweep("alloc_single", "sharded_spans", POINTS, 1 << 24, 3, 60, 1))) as events:
         assert next(events) == PointBegan(0)
     assert time.monotonic() - before < 5
 
 
 def test_an_executable_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be run"):
-        list(run_sweep(tmp_path / "none", Sweep("alloc_single", "gpuheap", POINTS, 1, 1, 1, 1)))
+        list(run_sweep(tmp_path / "none", Sweep("alloc_single", "sharded_spans", POINTS, 1, 1, 1, 1)))
 
 
 def served(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes, faults: dict[int, str], **more: object) -> list[object]:
-    bench.fail(**{f"gpuheap/{size}": fault for size, fault in faults.items()})
+    bench.fail(**{f"sharded_spans/{size}": fault for size, fault in faults.items()})
     bench.settings["serves"] = True
     monkeypatch.setenv("FAKE_BENCH", json.dumps(bench.settings))
-    sweep = Sweep("alloc_single", "gpuheap", POINTS, 1 << 24, 3, 20, 1, **more)  # type: ignore[arg-type]
+    sweep = Sweep("alloc_single", "sharded_spans", POINTS, 1 << 24, 3, 20, 1, **more)  # type: ignore[arg-type]
     return list(run_sweep(bench.bench, sweep, processes=processes))
 
 
@@ -215,10 +215,10 @@ def test_a_heap_of_the_process_is_not_shared(bench: Checkout, monkeypatch: pytes
 
 def test_a_large_heap_has_the_device_for_itself(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
     served(bench, monkeypatch, processes, {})
-    child = processes.take(bench.bench, "gpuheap")
+    child = processes.take(bench.bench, "sharded_spans")
     assert child is not None
     processes.keep(bench.bench, "another", child)
-    large = Sweep("alloc_single", "gpuheap", (make_point({"threads": 100, "bytes": 16, "heap": "64GiB"}),), 1 << 24, 3, 20, 1)
+    large = Sweep("alloc_single", "sharded_spans", (make_point({"threads": 100, "bytes": 16, "heap": "64GiB"}),), 1 << 24, 3, 20, 1)
     assert large.largest_heap == 64 << 30
     assert statuses(list(run_sweep(bench.bench, large, processes=processes))) == ["ok"]
     assert child.process.poll() is not None

@@ -12,7 +12,7 @@ from gpuheap.formats.protocol import Measurement, PointResult
 from gpuheap.formats.results import Row, Table, read_table, rows_of
 from gpuheap.formats.slowdowns import Slowdown, read_slowdown, with_slowdowns
 
-WHAT = Slowdown("build_ms", "atomic")
+WHAT = Slowdown("build_ms", "atomic_malloc")
 
 
 def rows(allocator: str, samples: list[float], **others: str | int) -> list[Row]:
@@ -24,10 +24,10 @@ def rows(allocator: str, samples: list[float], **others: str | int) -> list[Row]
 
 def filled(tmp_path: Path) -> Table:
     table = Table(tmp_path / "regeff.csv")
-    table.append(rows("gpuheap", [3.0, 4.0, 8.0], scene="hall"))
-    table.append(rows("atomic", [2.0, 1.0, 6.0], scene="hall"))
+    table.append(rows("sharded_spans", [3.0, 4.0, 8.0], scene="hall"))
+    table.append(rows("atomic_malloc", [2.0, 1.0, 6.0], scene="hall"))
     table.append(rows("scatteralloc", [6.0, 6.0, 6.0], scene="hall") + rows("scatteralloc", [5.0, 5.0, 5.0], scene="hall", page=8192))
-    table.append(rows("gpuheap", [9.0], scene="soup"))
+    table.append(rows("sharded_spans", [9.0], scene="soup"))
     table.replace(with_slowdowns(table.rows, "kdtree", "simulator", WHAT, ["page"]))
     return table
 
@@ -39,8 +39,8 @@ def made(table: Table) -> dict[tuple[str, str], float]:
 def test_each_run_is_divided_by_the_references_median_at_the_same_point(tmp_path: Path) -> None:
     table = filled(tmp_path)
     assert made(table) == {
-        ("gpuheap", "scene=hall"): 2.0,
-        ("atomic", "scene=hall"): 1.0,
+        ("sharded_spans", "scene=hall"): 2.0,
+        ("atomic_malloc", "scene=hall"): 1.0,
         ("scatteralloc", "scene=hall"): 3.0,
         ("scatteralloc", "page=8192;scene=hall"): 2.5,
     }
@@ -53,13 +53,13 @@ def test_they_follow_when_rows_change_and_stay_when_they_do_not(tmp_path: Path) 
     table = filled(tmp_path)
     again = Table(table.path)
     assert with_slowdowns(again.rows, "kdtree", "simulator", WHAT, ["page"]) is again.rows
-    again.drop(lambda row: row.allocator == "atomic" and row.metric != "slowdown")
+    again.drop(lambda row: row.allocator == "atomic_malloc" and row.metric != "slowdown")
     again.replace(with_slowdowns(again.rows, "kdtree", "simulator", WHAT, ["page"]))
     assert made(again) == {} and len(again.rows) == len(table.rows) - 6
 
 
 def test_what_a_suite_says_is_checked() -> None:
-    assert read_slowdown({"of": "build_ms", "over": "atomic"}, Path("s.toml"), "kdtree") == WHAT
+    assert read_slowdown({"of": "build_ms", "over": "atomic_malloc"}, Path("s.toml"), "kdtree") == WHAT
     assert read_slowdown(None, Path("s.toml"), "kdtree") is None
     with pytest.raises(UserError, match="build_s"):
-        read_slowdown({"of": "build_s", "over": "atomic"}, Path("s.toml"), "kdtree")
+        read_slowdown({"of": "build_s", "over": "atomic_malloc"}, Path("s.toml"), "kdtree")

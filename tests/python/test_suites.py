@@ -80,7 +80,7 @@ def test_an_allocator_may_have_axes_of_its_own_beside_the_points_of_all(tmp_path
     text = SUITE.replace('heap_bytes = "16MiB"', 'heap_bytes = "16MiB"\nvariants = { scatteralloc = { page = [8192, 16384, 65536] } }', 1)
     (tmp_path / "mini.toml").write_text(text)
     case = next(iter(load_suite(tmp_path / "mini.toml").cases.values()))["simulator"]
-    everybody, own = case.points(allocator="gpuheap"), case.points(allocator="scatteralloc")
+    everybody, own = case.points(allocator="sharded_spans"), case.points(allocator="scatteralloc")
     assert case.points() == everybody
     assert own[: len(everybody)] == everybody
     assert len(own) == 4 * len(everybody)
@@ -156,7 +156,7 @@ def test_rows_of_a_papers_suite_have_five_runs_and_a_minute(tmp_path: Path) -> N
 def test_papers_points_have_twenty_runs_unless_one_takes_a_second(name: str) -> None:
     suite = load_suites(Layout(REPOSITORY))[name]
     for case_name in suite.cases:
-        case = suite.case(case_name, "cuda")
+        case = suite.case(case_name, "cuda_malloc")
         batches = min((value for grid in case.grids for value in values_of(grid.get("batches", (1,)))), key=int)
         exact = case.metrics[0].startswith("registers")
         assert exact or case.runs * int(batches) >= 20, case_name  # each batch is a run

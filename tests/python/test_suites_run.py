@@ -31,7 +31,7 @@ def test_a_suite_runs_in_the_simulator(suite: str, tmp_path: Path) -> None:
     assert {row.case for row in rows} == set(load_suites(LAYOUT)[suite].cases)
     # What our own allocator measures, or what the suite is about where that takes no part, is what the suite's tables show.
     chosen = load_suites(LAYOUT)[suite].allocators
-    ours = "gpuheap" if not chosen or "gpuheap" in chosen else chosen[0]
+    ours = "sharded_spans" if not chosen or "sharded_spans" in chosen else chosen[0]
     known = {parameter for case in describe(executable).cases for parameter in case.parameters}
     for name, backends in load_suites(LAYOUT)[suite].cases.items():
         assert set(backends["cuda"].axes) <= known, name

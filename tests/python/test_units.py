@@ -58,7 +58,7 @@ def test_counts_bytes_factors_seconds() -> None:
 
 
 def test_near_names() -> None:
-    known = ["regeff_c", "regeff_cf", "ouroboros_p_s", "gpuheap"]
+    known = ["regeff_c", "regeff_cf", "ouroboros_p_s", "sharded_spans"]
     assert str(unknown_name("allocator", "regef_c", known)) == "unknown allocator 'regef_c': did you mean 'regeff_c' or 'regeff_cf'?"
     assert str(unknown_name("allocator", "ouro", known)) == "unknown allocator 'ouro': did you mean 'ouroboros_p_s'?"
     assert str(unknown_name("allocator", "xyz", ["a", "b"])) == "unknown allocator 'xyz': there are a, b"

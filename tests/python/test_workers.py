@@ -38,7 +38,7 @@ def on_gpus(checkout: Checkout) -> Checkout:
 def test_gpus_share_the_work_and_the_tables_are_those_of_one(
     checkout: Checkout,
 ) -> None:
-    on_gpus(checkout).fail(**{"cuda/256": "crash"})
+    on_gpus(checkout).fail(**{"cuda_malloc/256": "crash"})
     assert checkout.gpuheap("bench", "mini", "--output", "one").returncode == 0
     checkout.log()
     ran = checkout.gpuheap("bench", "mini", "--output", "two", "--gpus", "0,2")
@@ -59,12 +59,12 @@ def test_one_gpu_is_used_unless_more_are_asked_for(checkout: Checkout) -> None:
 def test_an_interruption_ends_all_processes_and_keeps_what_is_finished(
     checkout: Checkout,
 ) -> None:
-    on_gpus(checkout).fail(**{f"{name}/64": "hang" for name in ("gpuheap", "atomic")})
+    on_gpus(checkout).fail(**{f"{name}/64": "hang" for name in ("sharded_spans", "atomic_malloc")})
     process = checkout.start(
         "bench",
         "alloc_single",
         "-a",
-        "gpuheap,atomic",
+        "sharded_spans,atomic_malloc",
         "--no-baselines",
         "--gpus",
         "0,1",
@@ -79,7 +79,7 @@ def test_an_interruption_ends_all_processes_and_keeps_what_is_finished(
     assert "stopped: 4 of 10 points are kept" in out
     checkout.settings.pop("faults")
     checkout.log()
-    assert checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,atomic", "--no-baselines").returncode == 0
+    assert checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,atomic_malloc", "--no-baselines").returncode == 0
     assert len(checkout.points_run()) == 6
 
 
@@ -123,8 +123,8 @@ def test_all_is_every_suite_but_quick_and_goes_on_across_suites(
 ) -> None:
     for name in ("quick", "other"):
         add_suite(checkout, name)
-    checkout.fail(**{"atomic_wrap/256": "hang"})
-    process = checkout.start("bench", "all", "-a", "gpuheap,atomic_wrap", "--no-baselines")
+    checkout.fail(**{"atomic_wrap_malloc/256": "hang"})
+    process = checkout.start("bench", "all", "-a", "sharded_spans,atomic_wrap_malloc", "--no-baselines")
     folder = checkout.table.parent
     deadline = time.monotonic() + 60
     # The first suite hangs at its tenth point, in its first case.
@@ -135,19 +135,19 @@ def test_all_is_every_suite_but_quick_and_goes_on_across_suites(
     process.communicate(timeout=20)
     assert len(checkout.points_run()) == 10
     checkout.settings.clear()
-    ran = checkout.gpuheap("bench", "all", "-a", "gpuheap,atomic_wrap", "--no-baselines")
+    ran = checkout.gpuheap("bench", "all", "-a", "sharded_spans,atomic_wrap_malloc", "--no-baselines")
     assert ran.returncode == 0, ran.stderr
     assert "9 kept from an earlier run" in ran.stdout
     assert len(checkout.points_run()) == 2 * 16 - 9
     assert {path.name for path in folder.glob("*.csv")} == {"mini.csv", "other.csv"}
     assert all(row.ok for name in ("mini", "other") for row in read_table(folder / f"{name}.csv"))
-    again = checkout.gpuheap("bench", "mini", "other", "-a", "gpuheap,atomic_wrap", "--no-baselines")
+    again = checkout.gpuheap("bench", "mini", "other", "-a", "sharded_spans,atomic_wrap_malloc", "--no-baselines")
     assert "0 points measured, 32 kept" in again.stdout
 
 
 def test_without_a_terminal_lines_tell_how_far_it_is(checkout: Checkout) -> None:
     checkout.settings["delay_s"] = 0.3
-    out = checkout.gpuheap("bench", "alloc_single", "-a", "gpuheap,atomic,atomic_wrap", "--no-baselines").stdout
+    out = checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,atomic_malloc,atomic_wrap_malloc", "--no-baselines").stdout
     lines = re.findall(r"\[(\d+)/15, about ([\d.]+) s left\]", out)
     assert [int(done) for done, _ in lines] == [5, 10]
     assert 2 < float(lines[0][1]) < 12 and 1 < float(lines[1][1]) < 6
@@ -265,7 +265,7 @@ def test_the_runner_takes_under_a_third_of_a_second_for_a_case_in_a_table_of_twe
     layout = Layout(checkout.root)
     executable = choose(layout)
     suites = load_suites(layout)
-    allocators = ("gpuheap", "atomic")
+    allocators = ("sharded_spans", "atomic_malloc")
     request = Request(
         targets=("whole/alloc_single", "whole/alloc_mixed", "whole/alloc_warp"),
         allocators=allocators,

@@ -11,6 +11,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "all_allocators.hpp"
@@ -177,6 +178,29 @@ void fail_every_call() {
 
 TYPED_TEST(SimulatedFaults, EachCallThatFailsIsToldAndNothingIsLost) {
   if constexpr (!TypeParam::traits.process_wide) fail_every_call<fixed_heap<TypeParam>>();
+}
+// What a trim() that failed gave up, or did not, capacity() knows: once a second one has ended, it is as if the first had.
+TYPED_TEST(SimulatedFaults, CapacityIsTrueAfterATrimThatFailed) {
+  if constexpr (gpuheap::has_trim<TypeParam>) {
+    auto const trimmed = [](std::uint64_t nth, std::uint64_t& calls) {
+      gpuheap::heap<TypeParam> heap{gpuheap::growth{.initial = 2_MiB, .at_most = 64_MiB}};
+      heap.grow(20_MiB);
+      try {
+        scoped_fault fault{nth};
+        (void)heap.trim();
+        calls = fault.calls();
+      } catch (gpuheap::error const&) {
+        EXPECT_NE(nth, scoped_fault::none);
+      }
+      (void)heap.trim();
+      return std::pair{heap.capacity(), heap.bytes()};
+    };
+    std::uint64_t calls = 0, of_failing = 0;
+    auto const sound = trimmed(scoped_fault::none, calls);
+    ASSERT_GT(calls, 2u);
+    ASSERT_LT(sound.first, 22_MiB);
+    for (std::uint64_t nth = 0; nth < calls; ++nth) EXPECT_EQ(trimmed(nth, of_failing), sound) << "call " << nth << " of trim() failed";
+  }
 }
 TYPED_TEST(SimulatedFaults, EachCallThatFailsLeavesAGrowingHeapWhole) {
   if constexpr (gpuheap::has_trim<TypeParam>) fail_every_call<growing_heap<TypeParam>>();

@@ -135,6 +135,31 @@ TEST(CollectiveMutex, OneGroupAtATimeUnderManySchedules) {
   expect_passes(600, [] { return one_group_at_a_time<collective_mutex>(5, 3); });
 }
 
+// Kernel: each thread adds to the word of one of three mutexes by a plain read and a plain write, and counts how often it meets others.
+struct add_in_turn {
+  collective_mutex::word* locks;
+  unsigned* sums;
+  unsigned rounds;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    for (unsigned r = 0; r < rounds; ++r) {
+      unsigned const which = (i + r) % 3;
+      collective_mutex{locks + which}.run_each([&] { simt::plain_write(sums[which], simt::plain_read(sums[which]) + 1); });
+    }
+  }
+};
+[[nodiscard]] bool additions_in_turn_are_kept(unsigned threads, unsigned rounds) {
+  test::device_array<collective_mutex::word> locks(3);
+  test::device_array<unsigned> sums(3);
+  gpuheap::launch(threads, add_in_turn{locks.data(), sums.data(), rounds});
+  auto const all = sums.read();
+  auto const left = locks.read();
+  return all[0] + all[1] + all[2] == threads * rounds && (left[0] | left[1] | left[2]) == 0;
+}
+TEST(CollectiveMutex, LanesThatMeetActOneAfterTheOther) {
+  for (unsigned threads : {1u, 31u, 32u, 100u, 1000u}) EXPECT_TRUE(additions_in_turn_are_kept(threads, 5)) << threads;
+  expect_passes(600, [] { return additions_in_turn_are_kept(explored_threads, 3) ? std::string{} : std::string{"additions are lost"}; });
+}
+
 TEST(Rcu, ALoneThreadEndsWhatItRetires) {
   test::device_array<rcu_state> state(1);
   test::device_array<thing> things(3);

@@ -70,6 +70,10 @@ plan read_plan(std::string const& path, std::string* why) {
     *why = "cannot be read";
     return {};
   }
+  return read_plan(file, why);
+}
+
+plan read_plan(std::istream& file, std::string* why) {
   plan found;
   std::string text;
   std::string line;

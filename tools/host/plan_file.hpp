@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -46,5 +47,6 @@ struct plan {
 
 // Reads a plan. On failure `why` says what is wrong, and the plan is empty.
 [[nodiscard]] plan read_plan(std::string const& path, std::string* why);
+[[nodiscard]] plan read_plan(std::istream& text, std::string* why);
 
 }  // namespace gpuheap::interpose

@@ -2,12 +2,20 @@
 // most 32 registers, because ptxas assumes that these functions keep all registers from R22 on (docs/unchanged.md), and in a namespace of
 // its own, so that no function with the same name but more registers takes a place here.
 #include <gpuheap/allocators/sharded_spans.hpp>
+#if defined(GPUHEAP_STATIC_HARDENED)
+#include <gpuheap/hardened.hpp>
+#endif
 
 #include "tools/malloc/beside_captures.hpp"
 #include "tools/malloc/provider_table.hpp"
 #include "tools/malloc/static_device.hpp"
 
-using state = gpuheap::device_malloc::device_state<gpuheap::sharded_spans>;
+#if defined(GPUHEAP_STATIC_HARDENED)
+using serving = gpuheap::hardened<gpuheap::sharded_spans>;
+#else
+using serving = gpuheap::sharded_spans;
+#endif
+using state = gpuheap::device_malloc::device_state<serving>;
 
 extern "C" {
 __constant__ uint4 gpuheap_malloc_state[(sizeof(state) + sizeof(uint4) - 1) / sizeof(uint4)];
@@ -31,7 +39,7 @@ __device__ __attribute__((used)) void free(void* p) noexcept { served().free(p);
 namespace gpuheap::device_malloc {
 
 provider const& static_provider() {
-  static constexpr provider table = provider_of<sharded_spans>(sharded_spans::traits.name);
+  static constexpr provider table = provider_of<serving>(serving::traits.name);
   return table;
 }
 

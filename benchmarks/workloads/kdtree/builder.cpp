@@ -20,18 +20,20 @@ constexpr std::uint32_t num_rays = 256;
 // The arrays that a build works with, beside the heap.
 class builder {
  public:
-  builder(scene::triangle_list const& triangles, stream_ref stream)
+  builder(scene::triangle_list const& triangles, bool from_queue, stream_ref stream)
       : stream_{stream},
         triangles_{on_device(triangles, stream)},
         bounds_{on_device(bounds_of_all(triangles), stream)},
         state_(1),
         nodes_(std::max<std::size_t>(1024, 16 * triangles.size())),
-        large_a_(room_for_large(triangles.size())),
-        large_b_(large_a_.size()),
+        large_a_(room_for_large(triangles.size()) * (from_queue ? most_levels(triangles.size()) : 1)),
+        large_b_(from_queue ? 1 : large_a_.size()),
         retired_(large_a_.size()),
         counts_(large_a_.size() * 6 * num_planes),
         units_a_(2 * large_a_.size()),
         units_b_(units_a_.size()),
+        work_(from_queue ? nodes_.size() + 2 * units_a_.size() : 1),
+        from_queue_{from_queue},
         timer_{stream} {
     box whole = {{{scene::beyond_all, scene::beyond_all, scene::beyond_all}},
                  {{-scene::beyond_all, -scene::beyond_all, -scene::beyond_all}}};
@@ -54,12 +56,22 @@ class builder {
              .counts = reinterpret_cast<uint32_t(*)[6][num_planes]>(counts_.data()),
              .units = {units_a_.data(), units_b_.data()},
              .room_for_large = static_cast<uint32_t>(large_a_.size()),
-             .room_for_units = static_cast<uint32_t>(units_a_.size())};
+             .room_for_units = static_cast<uint32_t>(units_a_.size()),
+             .work = work_.data(),
+             .room_for_work = static_cast<uint32_t>(work_.size())};
   }
 
   // Milliseconds of the device.
   double build(tree_heap& heap, std::uint64_t may_ask, unsigned threads) {
     reset_state(state_.data(), may_ask, stream_);
+    if (from_queue_) {
+      work_.zero(stream_);
+      return timer_.time_us([&] {
+        heap.make_root(tree_, whole_);
+        fill_root(tree_, threads, stream_);
+        heap.build_from_queue(tree_, threads);
+      }) / 1000;
+    }
     return timer_.time_us([&] {
       heap.make_root(tree_, whole_);
       fill_root(tree_, threads, stream_);
@@ -146,6 +158,8 @@ class builder {
   device_array<void*> retired_;
   device_array<uint32_t> counts_;
   device_array<unit> units_a_, units_b_;
+  device_array<simt::uint64_t> work_;
+  bool from_queue_;
   kernel_timer timer_;
   box whole_{};
   build_arrays tree_{};
@@ -177,8 +191,8 @@ tree_facts facts_of(std::vector<std::int32_t> const& nodes) {
 }  // namespace
 
 outcome measure_builds(tree_heap& heap, heap_facts const& facts, session const& s, scene::triangle_list const& triangles, unsigned threads,
-                       stream_ref stream) {
-  builder work(triangles, stream);
+                       bool from_queue, stream_ref stream) {
+  builder work(triangles, from_queue, stream);
   row build_ms{"build_ms", "ms", {}}, references{"references", "count", {}}, allocations{"allocations", "count", {}};
   row size_mean{"size_mean", "bytes", {}}, size_stddev{"size_stddev", "bytes", {}};
   std::string const too_small = "the heap of " + memory::format_bytes(facts.bytes) + " is too small for the tree by this allocator: ";

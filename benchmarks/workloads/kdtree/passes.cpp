@@ -27,7 +27,7 @@ struct root_filler {
     for (uint32_t u = thread; u < num_units; u += num_threads) tree.units[0][u] = {0, u * large_from};
     for (uint32_t c = thread; c < 6 * num_planes; c += num_threads) tree.counts[0][c / num_planes][c % num_planes] = 0;
     if (thread != 0) return;
-    tree.large[0][0] = {&root, nullptr, 0, 0, {0, 0}};
+    tree.large[0][0] = {&root, nullptr, 0, 0, {0, 0}, 0, 0};
     root.large = 0;
     state.num_large[0] = 1;
     state.num_units[0] = num_units;

@@ -38,7 +38,7 @@ struct split_level {
     for (uint32_t i = tree.state->level_begin + thread / simt::warp_lanes; i < end; i += num_warps) split(*tree.nodes[i]);
   }
 
- private:
+ protected:
   struct choice {
     float cost;
     int axis;
@@ -224,7 +224,7 @@ struct split_level {
     for (uint32_t u = 0; u < num_units && first + u < tree.room_for_units; ++u) {
       tree.units[next][first + u] = {fits ? large : no_large, u * large_from};
     }
-    if (large < tree.room_for_large) tree.large[next][large] = {fits ? child : nullptr, nullptr, 0, 0, {0, 0}};
+    if (large < tree.room_for_large) tree.large[next][large] = {fits ? child : nullptr, nullptr, 0, 0, {0, 0}, 0, 0};
     return fits ? large : no_large;
   }
 };

@@ -6,7 +6,8 @@
 //   allocate  two lists and two nodes, one lane asking; the node's own list is freed once its references have been handed on
 //   hand on   each reference to the child that its triangle reaches into, or to both
 //
-// Nodes of many references are counted and handed on by many warps, in kernels of their own: large_nodes below.
+// Nodes of many references are counted and handed on by many warps, in kernels of their own: large_nodes below. queue_build.hpp has the
+// other form, in which one kernel of persistent warps does all this, from a queue of work.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -49,6 +50,8 @@ struct large_node {
   int axis;        // of the plane that splits it
   float plane;
   uint32_t filled[2];  // of the children's lists
+  uint32_t done;       // units of work, where a queue has them, as the next one
+  uint32_t children;   // their place among the nodes
 };
 struct unit {
   uint32_t large, first;  // references first .. first + large_from - 1 of it
@@ -65,6 +68,27 @@ struct build_state {
   uint32_t stopped;                // the next level might have asked for more than may_ask
   simt::uint64_t may_ask;          // bytes that a heap still has whose blocks must never come again; ~0 where that does not matter
   simt::uint64_t next_references;  // handed on in this level; counted where may_ask matters
+  // Of the queue of work. Apart, as all warps change them.
+  alignas(128) uint32_t work_head;   // places that warps have taken
+  alignas(128) uint32_t work_tail;   // places that have, or get, an entry
+  alignas(128) uint32_t unfinished;  // entries that are not done
+};
+
+// An entry of the queue of work; 0: none yet.
+//
+//   node    split it
+//   count   count references `first` .. of a large node for its planes
+//   give    hand references `first` .. of a large node on to its children
+struct work_entry {
+  enum kind_type : uint32_t { none, node, count, give };
+  simt::uint64_t bits = 0;  // {what : 32, unit : 30, kind : 2}
+
+  [[nodiscard]] GPUHEAP_HD static constexpr work_entry of(kind_type kind, uint32_t what, uint32_t unit = 0) {
+    return {simt::uint64_t{what} << 32 | unit << 2 | kind};
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr kind_type kind() const { return static_cast<kind_type>(bits & 3); }
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t what() const { return static_cast<uint32_t>(bits >> 32); }  // of nodes[], or large[0]
+  [[nodiscard]] GPUHEAP_HD constexpr uint32_t first() const { return (static_cast<uint32_t>(bits) >> 2) * large_from; }
 };
 
 // The arguments of all kernels of a build. The arrays are the case's own; the heap holds only nodes and lists.
@@ -80,6 +104,8 @@ struct build_arrays {
   uint32_t (*counts)[6][num_planes];  // of the large nodes of this level
   unit* units[2];
   uint32_t room_for_large, room_for_units;
+  simt::uint64_t* work = nullptr;  // the queue: an entry has its place for ever
+  uint32_t room_for_work = 0;
 };
 
 [[nodiscard]] GPUHEAP_HD inline simt::size_t list_bytes(uint32_t references) {

@@ -1,4 +1,4 @@
-// `atomic`: one bump counter, whose time is the lower bound for other allocators. The "Atomic" of
+// `atomic_malloc`: one bump counter, whose time is the lower bound for other allocators. The "Atomic" of
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4.
 //
@@ -23,7 +23,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 class atomic_malloc {
  public:
   static constexpr allocator_traits traits{
-      .name = "atomic",
+      .name = "atomic_malloc",
       .title = "AtomicMalloc",
       .paper = "Vinkler, Havran: Register Efficient Memory Allocator for GPUs, HPG 2014",
       .year = 2014,

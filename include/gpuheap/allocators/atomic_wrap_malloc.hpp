@@ -1,4 +1,5 @@
-// `atomic_wrap`: a counter that starts again at 0 when it reaches the pool's end, whether or not blocks there are live. The "AWMalloc" of
+// `atomic_wrap_malloc`: a counter that starts again at 0 when it reaches the pool's end, whether or not blocks there are live. The
+// "AWMalloc" of
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4, algorithm 2.
 //
@@ -25,7 +26,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 class atomic_wrap_malloc {
  public:
   static constexpr allocator_traits traits{
-      .name = "atomic_wrap",
+      .name = "atomic_wrap_malloc",
       .title = "AWMalloc",
       .paper = "Vinkler, Havran: Register Efficient Memory Allocator for GPUs, HPG 2014",
       .year = 2014,

@@ -37,6 +37,9 @@
 //   - A list has only bins with free objects, and a warp takes as much as it can from one bin: no long walks over bins with few objects.
 //   - Readers look at the epoch twice. No thread waits for a barrier but the one that runs it.
 //   - Requests are served from other arenas and from single pages before they fail: memory of one multiprocessor is not lost for others.
+//   - A collective mutex is held by the lanes of a warp that come to the same list. Each has a bin or chunk of its own to link, so they act
+//   in
+//     turn under one acquisition, where the paper's act at once.
 //   - Objects of 8 bytes take 16, since results are aligned to 16.
 //   - A pool need not be a power of two, nor aligned to more than a page: chunks and buddies are found by the distance from its start.
 #pragma once

@@ -1,4 +1,5 @@
-// `cuda`: the toolkit's own in-kernel malloc and free (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation and Operations").
+// `cuda_malloc`: the toolkit's own in-kernel malloc and free (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation and
+// Operations").
 // Closed source: used, not re-implemented.
 //
 // Seen on an H200 with CUDA 13.0: kernels of 31,250 warps that free blocks of 8192 and of 1024 bytes, sound until then, sometimes end in an
@@ -25,7 +26,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 class cuda_malloc {
  public:
   static constexpr allocator_traits traits{
-      .name = "cuda",
+      .name = "cuda_malloc",
       .title = "CUDA's device malloc",
       .paper = "NVIDIA: CUDA C++ Programming Guide",
       .year = 2010,
@@ -48,7 +49,8 @@ class cuda_malloc {
   [[nodiscard]] static cuda_malloc create(memory::region limit, stream_ref) {
     if constexpr (!simt::has_builtin_heap) {
       throw plain_error(
-          "gpuheap: the allocator 'cuda' is the CUDA toolkit's own device heap, and the simulator has none: use another allocator, or the "
+          "gpuheap: the allocator 'cuda_malloc' is the CUDA toolkit's own device heap, and the simulator has none: use another allocator, "
+          "or the "
           "CUDA backend");
     } else {
       // The only state outside of a heap, because the limit belongs to the context.

@@ -35,8 +35,10 @@
 //   - Words of blocks lie side by side, instead of 64 bytes in front of each: blocks are aligned to their size, and passes over all blocks
 //     read the words in long pieces.
 //   - Warps are identified by their place in the grid, as the hardware's number of a warp may change while it runs.
-//   - Left out: the pass that moves objects together (CompactGpu, ISMM 2019), as pointers here cannot be found and rewritten; classes that
-//     inherit; arrays of objects.
+//   - Classes inherit fields from one base class each, without virtual functions. The published ones mark abstract classes; here a base is
+//     abstract if it is not among the heap's classes.
+//   - Left out: the pass that moves objects together (CompactGpu, ISMM 2019), as pointers here cannot be found and rewritten; arrays of
+//     objects. The benchmark's case field_access measures what structure of arrays buys.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -39,7 +39,10 @@
 //     goes back to the one pool (12) and is cleared when it serves again (13).
 //   - Orders are named, at device scope, and headers are read by atomics (14). Frees test the page's bit (15). The last chunk is used, and
 //     sizes have 64 bits (16).
-//   - A new chunk's pages are bits of it rather than entries of the queue: filling the queue was nearly all of the published time.
+//   - The lanes of a warp fill the queue with a new chunk's pages together; published, one thread does so. What they fill it with is there
+//     for others before they have finished.
+//   - C: a thread that finds no chunk in the queue takes pages of one that another thread has taken out of it, if several are left
+//     (state.hpp). Published, all do so at the front; here only one word is changed, by a compare-exchange that tells whose it is.
 //   - Headers lie outside of the chunks, so that a page is aligned to its size as far as the region is. Both instances have one pool, in
 //     which regions are split and whole again.
 #pragma once
@@ -100,8 +103,14 @@ class basic_ouroboros {
     auto const group = structures::warp_group::of_equal(here, key(q));
     if (q == no_class) return backing_.malloc(bytes);
     unsigned got = 0;
-    if (group.leads()) got = state_->acquire(q, group.size());
+    ouro::chunk_set made;
+    if (group.leads()) {
+      got = state_->acquire(q, group.size(), made);
+      if (made.bits != 0) got |= has_made;
+    }
     got = group.from_leader(got);
+    if ((got & has_made) != 0) state_type::publish(state_, group, q, made);
+    got &= ~has_made;
     void* p = nullptr;
     unsigned served = 0;
     if constexpr (holds_pages) {
@@ -206,9 +215,11 @@ class basic_ouroboros {
 
   // With the backing's bytes. Chunks that store queues count as held.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires(has_footprint<Backing> || alone) {
-    unsigned free_chunks = 0;
-    simt::copy(&free_chunks, &state_->num_free, sizeof free_chunks, stream);
-    uint32_t const there = num_chunks(stream);
+    unsigned used = 0;
+    uint32_t fresh = 0;
+    simt::copy(&used, &state_->num_used, sizeof used, stream);
+    simt::copy(&fresh, &state_->fresh, sizeof fresh, stream);
+    uint32_t const there = num_chunks(stream), free_chunks = used + (fresh < there ? there - fresh : 0);
     allocator_footprint all;
     if constexpr (!alone) all = backing_.footprint(stream);
     all.held_bytes += simt::size_t{there - free_chunks} * Config.chunk_bytes;
@@ -227,6 +238,7 @@ class basic_ouroboros {
  private:
   using uint32_t = simt::uint32_t;
   static constexpr unsigned no_class = 127;
+  static constexpr unsigned has_made = 64;  // beside a number of lanes
   static_assert(alignof(state_type) >= 128);
 
   // Where a pointer points.
@@ -391,8 +403,7 @@ class basic_ouroboros {
       void* const part = reinterpret_cast<char*>(array) + first * each;
       if (each != 0 && static_cast<void*>(array) != at_.chunks) simt::fill(part, 0, more * each, stream);
     });
-    ouro::add_to_pool<state_type> const kernel{state_, first, end};
-    simt::launch(kernel.num_leaves(), kernel, {.stream = stream});
+    simt::launch(1, ouro::add_to_pool<state_type>{state_, first, end}, {.block_threads = 32, .stream = stream});
   }
 #endif
 

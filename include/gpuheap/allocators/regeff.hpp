@@ -19,7 +19,8 @@
 //
 // Pre-split (equation 1): trees of chunks, breadth first, the root of R units, node i of R / 2^floor(log2 i), the leaves of `leaf_units`
 // (4), R the largest for which they fit. C, CF: one tree. CM, CFM: one for each multiprocessor, whose hint starts at the root; hints are
-// taken by SM id modulo their number. The rest is one last chunk.
+// taken by SM id modulo their number. The rest is one last chunk. Two other strategies, which the paper leaves to later work, are
+// parameters: `none`, one chunk, and `equal`, chunks of `equal_units` from end to end, over which the hints are spread.
 //
 // Invariants at rest (verify): `next` leads from unit 0 to the end, always forward, over chunks that are free or live; no other header is
 // free, live or held.
@@ -65,6 +66,9 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
+// How the pool is split at the start.
+enum class regeff_split { tree, none, equal };
+
 // The differences between the four variants, and sizes.
 struct regeff_config {
   bool fused = false;              // state and next in one word of 32 bits
@@ -72,6 +76,8 @@ struct regeff_config {
   unsigned unit_bytes = 64;        // a power of two, at least 16
   unsigned leaf_units = 4;         // of the smallest chunks at the start
   unsigned max_fragmentation = 2;  // a chunk with at least so many times what was asked is cut in two
+  regeff_split split = regeff_split::tree;
+  unsigned equal_units = 16;  // of the chunks at the start, for regeff_split::equal
 };
 
 namespace regeff {
@@ -397,16 +403,27 @@ class basic_regeff {
   // Called by create()'s kernel: thread i of n writes every n-th chunk of the trees and one hint, the first one also the rest and the end.
   friend struct regeff::init_chunks<basic_regeff>;
   GPUHEAP_FN void init_chunks(uint32_t i, uint32_t n, regeff::split const& split) const {
-    // 64 bits, as n is added to the last one's number.
-    for (simt::uint64_t chunk = i; chunk < simt::uint64_t{split.trees} * split.tree_nodes(); chunk += n) {
-      uint32_t const node = static_cast<uint32_t>(chunk) % split.tree_nodes() + 1;
-      uint32_t const begin = static_cast<uint32_t>(chunk) / split.tree_nodes() * split.tree_units() + split.node_begin(node);
-      write_header(begin, regeff::free_state | (begin + split.node_units(node)));
+    if constexpr (Config.split == regeff_split::equal) {
+      constexpr uint32_t each = Config.equal_units;
+      uint32_t const whole = split.units / each;
+      // 64 bits, as n is added to the last one's number.
+      for (simt::uint64_t chunk = i; chunk < whole; chunk += n) {
+        auto const begin = static_cast<uint32_t>(chunk) * each;
+        write_header(begin, regeff::free_state | (begin + each));
+      }
+      if (i < num_hints_) simt::plain_write(hints_[i * hint_stride], static_cast<uint32_t>(simt::uint64_t{whole} * i / num_hints_) * each);
+      if (i == 0 && whole * each != split.units) write_header(whole * each, regeff::free_state | split.units);
+    } else {
+      // As above.
+      for (simt::uint64_t chunk = i; chunk < simt::uint64_t{split.trees} * split.tree_nodes(); chunk += n) {
+        uint32_t const node = static_cast<uint32_t>(chunk) % split.tree_nodes() + 1;
+        uint32_t const begin = static_cast<uint32_t>(chunk) / split.tree_nodes() * split.tree_units() + split.node_begin(node);
+        write_header(begin, regeff::free_state | (begin + split.node_units(node)));
+      }
+      if (i < num_hints_) simt::plain_write(hints_[i * hint_stride], i * split.tree_units());
+      if (i == 0) write_header(split.rest_begin(), regeff::free_state | split.units);
     }
-    if (i < num_hints_) simt::plain_write(hints_[i * hint_stride], i * split.tree_units());
-    if (i != 0) return;
-    write_header(split.rest_begin(), regeff::free_state | split.units);
-    write_header(split.units, regeff::live_state);
+    if (i == 0) write_header(split.units, regeff::live_state);
   }
   GPUHEAP_FN void write_header(uint32_t x, uint32_t header) const { simt::plain_write(headers_.words[x], Headers::word_of(header)); }
 
@@ -479,10 +496,14 @@ basic_regeff<Config, Headers> basic_regeff<Config, Headers>::create(memory::regi
   a.num_hints_ = num_hints;
   a.region_bytes_ = region.bytes;
   simt::fill(base, 0, pool, stream);
-  regeff::split const split = regeff::split::of(a.units_, num_hints, Config.leaf_units);
-  simt::uint64_t const chunks = simt::uint64_t{split.trees} * split.tree_nodes();
+  // No tree fits where a leaf is larger than the pool.
+  uint32_t const leaf = Config.split == regeff_split::tree ? Config.leaf_units : a.units_ + 1;
+  regeff::split const split = regeff::split::of(a.units_, num_hints, leaf);
+  simt::uint64_t const chunks =
+      Config.split == regeff_split::equal ? a.units_ / Config.equal_units : simt::uint64_t{split.trees} * split.tree_nodes();
   auto num_threads = static_cast<uint32_t>(chunks < (1u << 20) ? chunks : 1u << 20);
   if (num_threads < num_hints) num_threads = num_hints;
+  static_assert(Config.equal_units >= 1);
   simt::launch(num_threads, regeff::init_chunks<basic_regeff>{a, split, num_threads}, {.stream = stream});
   return a;
 }

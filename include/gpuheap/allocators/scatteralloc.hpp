@@ -344,8 +344,9 @@ class basic_scatteralloc {
     simt::fill(at_.visits, 0, simt::size_t{at_.num_regions(pages)} * sizeof(scatter::uint32_t), stream);
     simt::fill(state_->full_regions, 0, sizeof state_->full_regions, stream);
     scatter::uint64_t const extent_bits = scatter::extent::of(pages, 0).bits, runs_end = state_type::end_bias + pages;
-    simt::copy(&state_->extent_bits, &extent_bits, sizeof extent_bits, stream);
     simt::copy(&state_->runs_end, &runs_end, sizeof runs_end, stream);
+    // The last: num_pages() reads it, so that what failed before it is done again.
+    simt::copy(&state_->extent_bits, &extent_bits, sizeof extent_bits, stream);
   }
 #endif
 

@@ -53,12 +53,13 @@ template <class Runs>
 }  // namespace sharded
 #endif
 
-template <sharded::tuning Tuning>
+// `Named::tuned` has the parameters.
+template <class Named>
 class basic_sharded_spans {
  public:
   static constexpr allocator_traits traits{
-      .name = "gpuheap",
-      .title = "gpuheap sharded spans",
+      .name = "sharded_spans",
+      .title = "gpuheap (sharded spans)",
       .variant = "shard words over spans of segments",
       .reuse = "a freed slot its class at once; an emptied span any class or any contiguous request",
       .min_alignment = 16,
@@ -68,7 +69,7 @@ class basic_sharded_spans {
       .detects_double_free = true,
       .detects_foreign_free = true,
   };
-  using control = sharded::control<Tuning>;
+  using control = sharded::control<Named>;
   static constexpr bool takes_census = true;
 
   basic_sharded_spans() = default;
@@ -121,7 +122,7 @@ class basic_sharded_spans {
         // Spans ended, which takes many registers. So this is looked up again rather than kept.
         tag = at_.tag_of(page).tag;
         last_of = tag.may_have_unclaimed() ? at_.shard(tag.size_class(), tag.shard()).load(simt::relaxed) : 0;
-        if (!structures::shard_word{last_of}.mostly_claimed(page)) last_of = 0;
+        if (!structures::shard_word{last_of}.mostly_claimed(page, tag.is_successor())) last_of = 0;
       }
     }
     if constexpr (Tuning.resets) {
@@ -247,7 +248,7 @@ class basic_sharded_spans {
   }
   // First drains the shards that hold spans without using them. One segment stays.
   [[nodiscard]] simt::size_t trim(stream_ref stream) const {
-    launch(simt::warp_lanes, sharded::reclaim_all<Tuning>{control_}, {.block_threads = simt::warp_lanes, .stream = stream});
+    launch(simt::warp_lanes, sharded::reclaim_all<Named>{control_}, {.block_threads = simt::warp_lanes, .stream = stream});
     return simt::size_t{parts().remove_free(segments_there(stream), stream)} << at_.segment_shift();
   }
 
@@ -290,6 +291,7 @@ class basic_sharded_spans {
   [[nodiscard]] GPUHEAP_HD control* control_block() const { return control_; }
 
  private:
+  static constexpr sharded::tuning Tuning = Named::tuned;
   static constexpr simt::size_t max_alignment = simt::size_t{2} << 20;
 
   // What a free found out by its own atomics, and what it needs to go on where there is more to do.
@@ -337,7 +339,7 @@ class basic_sharded_spans {
                                           at.exact(), p == nullptr, crossed, (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);
     if (near_end || (Tuning.resets && crossed)) {
       f = f.near_end(claimed.is_unclaimed(at.page, at.slot),
-                     Tuning.resets && mine.mask != 0 && sharded::resets::may_be_last(claimed, at.page, w, before | mine.mask, full));
+                     Tuning.resets && mine.mask != 0 && sharded::resets::may_be_last(claimed, at.page, at.tag, w, before | mine.mask, full));
     }
     m = {f, at.tag, at.page, before, claimed.bits};
     return simt::any_of(here, f.is_rare() || f.is_last());
@@ -405,7 +407,7 @@ class basic_sharded_spans {
     if (simt::all_of(here, claimed.serves(g.size()))) return at_.address(claimed.page(), claimed.next() + g.rank(), c);
     // The lanes of a group search together, for slots that suit all of them.
     lg_alignment = greatest(g.mask, lg_alignment);
-    return simt::far_call(&sharded::malloc_far<Tuning>, control_, here, g.mask,
+    return simt::far_call(&sharded::malloc_far<Named>, control_, here, g.mask,
                           sharded::demand::of(c, k, 0, g.size(), lg, lg_alignment, sharded::is_uniform(num_here, g.size())), claimed.bits);
   }
 
@@ -419,13 +421,13 @@ class basic_sharded_spans {
     unsigned const lg = sharded::lg_shards_of_group<Tuning>(sharded::warps_of_launch(), at_, c, 1, 1), k = sharded::shard_of_warp(lg);
     structures::shard_word const claimed{at_.shard(c, k).fetch_add(1, simt::consume)};
     if (claimed.serves(1)) return at_.address(claimed.page(), claimed.next(), c);
-    return simt::far_call(&sharded::malloc_far<Tuning>, control_, me, me, sharded::demand::of(c, k, 0, 1, lg, lg_alignment, false),
+    return simt::far_call(&sharded::malloc_far<Named>, control_, me, me, sharded::demand::of(c, k, 0, 1, lg, lg_alignment, false),
                           claimed.bits);
   }
 
   GPUHEAP_FN void* malloc_pages(simt::size_t bytes, unsigned alignment) const {
     if (bytes > at_.heap_bytes()) return nullptr;
-    return simt::far_call(&sharded::malloc_large_far<Tuning>, control_, simt::active_mask(), at_.large_pages(bytes), alignment);
+    return simt::far_call(&sharded::malloc_large_far<Named>, control_, simt::active_mask(), at_.large_pages(bytes), alignment);
   }
 
 #if GPUHEAP_HAS_HOST
@@ -457,7 +459,10 @@ class basic_sharded_spans {
   unsigned id_ = 0;                  // tells this process's heaps apart, in 26 bits
 };
 
-using sharded_spans = basic_sharded_spans<sharded::tuning{}>;
+using sharded_spans = basic_sharded_spans<sharded::shipped>;
+// The same with other parameters.
+template <sharded::tuning Tuning>
+using tuned_sharded_spans = basic_sharded_spans<sharded::tuned_as<Tuning>>;
 static_assert(device_allocator<sharded_spans> && has_try_resize<sharded_spans>);
 #if GPUHEAP_HAS_HOST
 static_assert(has_grow<sharded_spans> && has_trim<sharded_spans> && has_verify<sharded_spans> && has_live_blocks<sharded_spans>);

@@ -45,6 +45,18 @@ struct collective_mutex {
       }
     }
   }
+  // Runs f() in each lane that meets others of its warp here, one lane after the other, and in no other lane meanwhile: the lanes take the
+  // mutex once for all of them. f may do what a holder of a spin lock may.
+  template <class F>
+  GPUHEAP_FN void run_each(F f) const {
+    warp_group const group = warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uintptr_t>(at));
+    run(group, [&] {
+      for (simt::lane_mask rest = group.mask; rest != 0; rest &= rest - 1) {
+        if (simt::lane_id() == simt::lowest_bit(rest)) f();
+        simt::sync_warp(group.mask);  // the next lane sees what this one did
+      }
+    });
+  }
   // The same for the calling lane alone.
   template <class F>
   GPUHEAP_FN void run_alone(F f) const {

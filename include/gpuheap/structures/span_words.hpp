@@ -128,9 +128,9 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool may_be_near_next(unsigned p, unsigned slot, unsigned before) const {
     return page() == p && static_cast<int>(slot + before - next()) >= 0;
   }
-  // Whether the span at page p is this one, and new, and half of it or more is claimed, but not all.
-  [[nodiscard]] GPUHEAP_HD constexpr bool mostly_claimed(unsigned p) const {
-    return !is_reused() && page() == p && has_room() && next() * 2 >= num_slots();
+  // Whether the span at page p is this one, and new, and half of it or more is claimed, or an eighth or more of a successor, but not all.
+  [[nodiscard]] GPUHEAP_HD constexpr bool mostly_claimed(unsigned p, bool is_successor) const {
+    return !is_reused() && page() == p && has_room() && next() << (is_successor ? 3 : 1) >= num_slots();
   }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_overclaimed() const { return next() >= overclaim_limit; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_span() const { return num_slots() != 0; }
@@ -163,7 +163,7 @@ static_assert(shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_n
 //
 //   0            not in use
 //   broken_up    the segment's pages have tags of their own
-//   slotted      {1 : 1, 0 : 1, odd / 2 : 2, shift : 5, length - 1 : 6, distance : 6, shard : 4, may have unclaimed : 1, class : 6}
+//   slotted      {1 : 1, successor : 1, odd / 2 : 2, shift : 5, length - 1 : 6, distance : 6, shard : 4, may have unclaimed : 1, class : 6}
 //   large        the segment or page begins one large allocation
 struct span_tag {
   using word = simt::uint32_t;
@@ -179,12 +179,15 @@ struct span_tag {
             shard << 7 | (fresh ? 1u << 6 : 0u) | size_class};
   }
   static constexpr word one_further = 1u << 11;
+  [[nodiscard]] GPUHEAP_HD constexpr span_tag as_successor(bool is_one) const { return {is_one ? bits | 1u << 30 : bits}; }
 
   [[nodiscard]] GPUHEAP_HD constexpr bool is_slotted() const { return (bits & slotted) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return bits & 63; }
   // Whether the span may have unclaimed slots: the shard word tells. This stays set when it has none any more.
   [[nodiscard]] GPUHEAP_HD constexpr bool may_have_unclaimed() const { return (bits >> 6 & 1) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned shard() const { return bits >> 7 & 15; }
+  // Whether the span was published where another one had ended, of a class for which the launch uses several shards.
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_successor() const { return (bits >> 30 & 1) != 0; }
   // Units from the span's first one to this one; units of the span.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned distance() const { return bits >> 11 & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned length() const { return (bits >> 17 & 63) + 1; }
@@ -196,6 +199,7 @@ static_assert(span_tag::of_slots(59, 64, 15, true).size_class() == 59 && span_ta
               span_tag::of_slots(59, 64, 15, true).shard() == 15 && span_tag::of_slots(59, 64, 15, true).may_have_unclaimed() &&
               span_tag{span_tag::of_slots(59, 64, 15, false).bits + 63 * span_tag::one_further}.distance() == 63 &&
               span_tag{span_tag::of_slots(59, 64, 15, false).bits + 63 * span_tag::one_further}.length() == 64 &&
+              span_tag::of_slots(59, 64, 15, true).as_successor(true).odd_factor() == span_tag::of_slots(59, 64, 15, true).odd_factor() &&
               span_tag::of_slots(0, 1, 0, false).is_slotted() && span_tag::of_slots(59, 64, 15, true).bits != span_tag::large_head);
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

@@ -319,7 +319,7 @@ class virtual_queue {
     unsigned got = 0;
     if (group.leads()) got = room().try_acquire(group.size());
     got = group.from_leader(got);
-    if (got != group.size()) got = group.from_leader(claim_of_more(group, got, storage));
+    if (got != group.size()) got = group.from_leader(claim_of_more(group, group.size(), got, storage));
     if (got != 0 && group.leads())
       first = ref64{*word<simt::uint64_t>(tail_at)}.fetch_add(got, simt::relaxed);  // relaxed: the accesses to the places order
     first = group.from_leader(first);
@@ -328,6 +328,32 @@ class virtual_queue {
       simt::uint32_t const block = directory_.find(segment_of(ticket), false, storage);
       // release: publishes the value, and the caller's earlier accesses. Pairs with pop().
       ref{place(block, ticket, storage)}.store(value, simt::release);
+    }
+    simt::sync_warp(group.mask);
+    if (got != 0 && group.leads()) ref{*word(items_at)}.fetch_add(got, simt::relaxed);  // relaxed: a pop waits for the value
+    return got;
+  }
+
+  // The same for value, value + 1, ... value + n - 1, n > 0. Returns how many of them found room.
+  template <class Storage>
+  [[nodiscard]] GPUHEAP_FN unsigned push_run(warp_group group, simt::uint32_t value, unsigned n, Storage const& storage) const {
+    simt::uint64_t first = 0;
+    unsigned got = 0;
+    if (group.leads()) got = room().try_acquire(n);
+    got = group.from_leader(got);
+    if (got != n) got = group.from_leader(claim_of_more(group, n, got, storage));
+    if (got != 0 && group.leads()) first = ref64{*word<simt::uint64_t>(tail_at)}.fetch_add(got, simt::relaxed);  // relaxed: as in push()
+    first = group.from_leader(first);
+    simt::uint32_t segment = 0, block = no_block;
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = group.rank(); i < got; i += group.size()) {
+      simt::uint64_t const ticket = first + i;
+      if (block == no_block || segment != segment_of(ticket)) {
+        segment = segment_of(ticket);
+        block = directory_.find(segment, false, storage);
+      }
+      // release: publishes the value, and the caller's earlier accesses. Pairs with pop().
+      ref{place(block, ticket, storage)}.store(value + i, simt::release);
     }
     simt::sync_warp(group.mask);
     if (got != 0 && group.leads()) ref{*word(items_at)}.fetch_add(got, simt::relaxed);  // relaxed: a pop waits for the value
@@ -440,12 +466,12 @@ class virtual_queue {
       if (static_cast<int>(there.fetch_add(wanted, simt::relaxed) + wanted) <= 0) return got;
     }
   }
-  // Called by all lanes of a group whose leader has claimed room for `got` of them. Claims room for the others, and adds segments for them.
-  // Returns to the leader the number of lanes that have room, which is less than all only if no segment can be added.
+  // Called by all lanes of a group whose leader has claimed room for `got` of `wanted` values. Claims room for the others, and adds
+  // segments for them. Returns to the leader the number of values that have room, which is less than all only if no segment can be added.
   template <class Storage>
-  [[nodiscard]] GPUHEAP_COLD unsigned claim_of_more(warp_group group, unsigned got, Storage storage) const {
+  [[nodiscard]] GPUHEAP_COLD unsigned claim_of_more(warp_group group, unsigned wanted, unsigned got, Storage storage) const {
     bool const leads = group.leads();
-    unsigned missing = group.size() - got;
+    unsigned missing = wanted - got;
     bool wants = false;
     simt::back_off pause;
     // Ends: a pass that goes on saw other threads add segments, which wait for no thread of this loop; or lost room or a block to other
@@ -483,7 +509,7 @@ class virtual_queue {
       decided = group.from_leader(static_cast<unsigned>(decided)) != 0;
     }
     if (wants && missing != 0) room().want_no_more(missing);
-    return group.size() - missing;
+    return wanted - missing;
   }
   [[nodiscard]] GPUHEAP_FN unsigned claim_wanted(unsigned missing, bool wants) const {
     unsigned const more = room().try_acquire(missing);

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gpuheap.answers.between import interpolated, neighbours
 from gpuheap.answers.measured import Measured
 from gpuheap.answers.views import PointId, point_words
+from gpuheap.catalogue import TOOLKIT
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import FAILING, Allocator
 from gpuheap.formats.results import Row
@@ -20,7 +21,6 @@ from gpuheap.units import format_bytes, format_count, parse_bytes
 NEAR = 4.0  # the largest factor between the asked number of threads, or size, and a measured one that answers for it
 TIGHT_UTILISATION = 0.9  # the share of the heap that an allocator must be able to use where memory is tight
 LACKING_ROWS = {"thread": "gpuheap bench gallatin/alloc_single gallatin/alloc_mixed", "warp": "gpuheap bench survey/alloc_warp"}
-COMPARED = "cuda"  # the allocator that every CUDA program has
 LACKING_UTILISATION = "gpuheap bench survey/utilisation"
 
 
@@ -157,7 +157,7 @@ def advise_on(
     fit = {name: found for name, found in times.items() if name not in aside}
     cuda = cuda_times if fit else {}
     ranked = _ranked(fit, fit, pattern, utilisation, cuda)
-    compared = _ranked({COMPARED: cuda}, fit, pattern, {}, cuda)[0] if cuda and COMPARED not in fit else None
+    compared = _ranked({TOOLKIT: cuda}, fit, pattern, {}, cuda)[0] if cuda and TOOLKIT not in fit else None
     return Advice(pattern, measured.device, ranked, compared, tuple(sorted(aside.items())), tuple(used), tuple(to_run), tuple(fitting))
 
 
@@ -194,7 +194,7 @@ def _cuda_times(points: Mapping[tuple[str, str, PointId], Sequence[Row]], metric
     """The times of CUDA's malloc at the points that it finished, whether it fits the pattern or not."""
     found: dict[tuple[str, str, PointId], tuple[float, float]] = {}
     for place, rows in points.items():
-        values = {row.metric: row.statistics.median for row in rows if row.allocator == COMPARED and row.ok and row.statistics is not None}
+        values = {row.metric: row.statistics.median for row in rows if row.allocator == TOOLKIT and row.ok and row.statistics is not None}
         if all(metric in values for metric in metrics):
             found[place] = (values["malloc_us"], values["free_us"] if "free_us" in metrics else 0.0)
     return found

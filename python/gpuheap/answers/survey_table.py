@@ -11,7 +11,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from gpuheap.catalogue import place
+from gpuheap.catalogue import TOOLKIT, place
 from gpuheap.formats.protocol import Allocator
 from gpuheap.formats.results import Row
 from gpuheap.judging.printed import SurveyEntry
@@ -110,7 +110,7 @@ def survey_table(found: Sequence[Family], device: str) -> Table:
             str(first.year or ""),
             published_in(first),
             str(len(family.allocators)),
-            "it is" if family.names == ("cuda",) else "yes" if family.over_cuda else "no",
+            "it is" if family.names == (TOOLKIT,) else "yes" if family.over_cuda else "no",
             family.purpose,
             mark.append(stability_words(family), "default"),
             entry.stable if entry else "",

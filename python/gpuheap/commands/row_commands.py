@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gpuheap.catalogue import DEFAULT
 from gpuheap.paths import Layout, find_layout
 from gpuheap.terminal import console, print_json
 
@@ -197,7 +198,7 @@ def standing(
     suites: Annotated[
         list[str] | None, typer.Option("--suite", metavar="NAME", help="Only this suite; may be repeated. Default: survey, gallatin, regeff, stress.")
     ] = None,
-    subject: Annotated[str, typer.Option("--of", metavar="ALLOCATOR", help="Whose wins and losses are listed.")] = "gpuheap",
+    subject: Annotated[str, typer.Option("--of", metavar="ALLOCATOR", help="Whose wins and losses are listed.")] = DEFAULT,
     results: Results = None,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each allocator at each point.")] = False,

@@ -36,8 +36,8 @@ def run(
             "--allocator",
             "-a",
             metavar="NAME",
-            help="The allocator that serves the program; cuda runs the program alone, hardened withstands wrong frees, and checked finds misuse. "
-            "Default: gpuheap, or the kind of heap that GPUHEAP_KIND names.",
+            help="The allocator that serves the program; cuda_malloc runs the program alone, hardened withstands wrong frees, and checked finds misuse. "
+            "Default: sharded_spans, or the kind of heap that GPUHEAP_KIND names.",
         ),
     ] = None,
     size: Annotated[
@@ -93,7 +93,7 @@ def run(
         raise typer.Exit(_run_one(layout, words, allocator or default_allocator(), heap_bytes, stats, not no_cache, watched))
     names = list(dict.fromkeys(name.strip() for name in comparison.split(",") if name.strip()))
     if not names:
-        raise UserError("--compare: name allocators, as --compare gallatin,cuda")
+        raise UserError("--compare: name allocators, as --compare gallatin,cuda_malloc")
     patterns = tuple(_pattern(text) for text in ignore or [])
     limits = (runs or DEFAULT_RUNS, timeout or DEFAULT_TIMEOUT_S)
     raise typer.Exit(_run_several(layout, words, names, heap_bytes, (stats, not no_cache), limits, patterns, as_json))

@@ -23,7 +23,7 @@ class Slowdown:
 
 
 def read_slowdown(said: Any, path: Path, where: str) -> Slowdown | None:
-    """`{ of = "build_ms", over = "atomic" }`."""
+    """`{ of = "build_ms", over = "atomic_malloc" }`."""
     if said is None:
         return None
     entry = toml_checks.table(said, path, f"{where}: slowdown", ("of", "over"))

@@ -82,7 +82,7 @@ class Heap:
     `buffer`: device memory of CuPy, PyTorch, RMM, Numba, DLPack, or (address, bytes), which the heap keeps alive.
     `device`: the number of the GPU, or a device of PyTorch or CuPy; by default the buffer's, or the one that is current.
     `memory`: "device", "managed" or "pinned", for a heap of a `size`.
-    `allocator`: "gpuheap", or "checked", the same with a header and a guard around each block: check() then looks at all blocks, and raises Misused
+    `allocator`: "sharded_spans", or "checked", the same with a header and a guard around each block: check() then looks at all blocks, and raises Misused
     for wrong frees and for writes outside of live blocks. It takes several times as long, and does not grow. Kernels are the same for both.
     `stream`: the heap is ready for kernels that run on it later. Without one, the call waits, and it is ready for any stream.
 
@@ -98,7 +98,7 @@ class Heap:
         buffer: object = None,
         device: object = None,
         memory: str = "device",
-        allocator: str = "gpuheap",
+        allocator: str = "sharded_spans",
         stream: object = None,
     ) -> None:
         self._native: NativeHeap | None = None

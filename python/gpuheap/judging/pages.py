@@ -29,7 +29,7 @@ from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 from gpuheap.units import format_bytes, format_count, format_value
 
-SUITES = ("survey", "gallatin", "regeff", "mpi", "host", "rules")  # of the papers
+SUITES = ("survey", "gallatin", "regeff", "coalescing", "programs", "rules")  # of the papers
 MARKS = ("<!-- from the tables: python docs/refresh.py -->", "<!-- end -->")  # around the generated part of the summary's page
 
 
@@ -145,7 +145,7 @@ def _counts(judged: Iterable[Judged]) -> str:
 
 def _of_paper(figure: Figure, paper: Paper) -> bool:
     """Whether a figure of a suite is this paper's: claims of a paper may use another paper's suite."""
-    return figure.suite == paper.name or (figure.suite, paper.name) == ("rules", "host")
+    return figure.suite == paper.name or (figure.suite, paper.name) == ("rules", "programs")
 
 
 def _cost(paper: Paper, told: Evaluation) -> str:

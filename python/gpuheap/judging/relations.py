@@ -319,7 +319,7 @@ def _over(over: str, values: Sequence[float], holds: Callable[[float], bool]) ->
 
 
 def _pair_words(pairs: Sequence[_Pair], relation: say.Better) -> str:
-    """`1.2 to 5.3 times, median 2.0; least at 16 B: gallatin 12 µs, cuda 14 µs`."""
+    """`1.2 to 5.3 times, median 2.0; least at 16 B: gallatin 12 µs, cuda_malloc 14 µs`."""
     ranked = sorted(pairs, key=lambda pair: pair.times)
     least, most = ranked[0], ranked[-1]
     middle = say.times_words(statistics.median(pair.times for pair in pairs))

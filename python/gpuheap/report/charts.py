@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpuheap.answers.views import CaseView, PointId, point_id
-from gpuheap.catalogue import BASELINES, is_rival
+from gpuheap.catalogue import BASELINES, DEFAULT, TOOLKIT, is_rival, legend
 from gpuheap.catalogue import place as place_of
 from gpuheap.errors import UserError
 from gpuheap.formats.plots import BYTES_AXES, Plot, default_metrics
@@ -18,8 +18,7 @@ from gpuheap.units import format_bytes, format_count, format_value, parse_bytes
 
 AGREE = 0.02  # the range of runs that differ by less than this share is not written out
 CURVE_WORDS = ("solid", "dashed", "dash-dotted", "dotted")
-OURS = "gpuheap"
-UNFREED = ("atomic", "atomic_wrap")  # counters that never reuse memory, which are not compared with allocators that do
+UNFREED = ("atomic_malloc", "atomic_wrap_malloc")  # counters that never reuse memory, which are not compared with allocators that do
 IN_COLOUR = 4  # allocators beside ours
 FAR = 100.0  # the factor over the best that counts for a point without a value
 FAILED_WORDS = {"timeout": "timed out", "crash": "crashed", "wrong": "gave wrong results", "failed_requests": "requests failed"}
@@ -66,7 +65,7 @@ class Series:
 
     @property
     def label(self) -> str:
-        return f"{self.allocator}, {self.curve}" if self.curve else self.allocator
+        return _label(self.allocator, self.curve)
 
     @property
     def pieces(self) -> list[tuple[Mark, ...]]:
@@ -118,7 +117,7 @@ class Chart:
 
     @property
     def curve_words(self) -> str:
-        """Explains the curves of one allocator: `dashed: upstream gpuheap`."""
+        """Explains the curves of one allocator: `dashed: upstream sharded_spans`."""
         curves = {series.curve_index: series.curve for series in self.series if series.curve and self.axis is not None}
         if self.x_scale == "words":
             later = ", ".join(words for index, words in sorted(curves.items()) if index)
@@ -153,7 +152,7 @@ def charts_of(view: CaseView, printed: Sequence[PrintedValue] = ()) -> list[Char
 
 def cut(chart: Chart, most: int) -> Chart:
     """The chart with at most so many series: the well-known allocators first, then the fastest by their last point."""
-    known = [series for series in chart.series if series.allocator in ("gpuheap", "cuda", *BASELINES)]
+    known = [series for series in chart.series if series.allocator in (DEFAULT, TOOLKIT, *BASELINES)]
     others = sorted((s for s in chart.series if s not in known and s.marks), key=lambda s: s.marks[-1].median)
     kept = {series.allocator for series in known + others[: max(0, most - len(known))]}
     return replace(chart, series=tuple(series for series in chart.series if series.allocator in kept))
@@ -176,8 +175,8 @@ def highlight(charts: Sequence[Chart]) -> frozenset[str]:
             for name, value in found.items():
                 # An allocator without a value at a point counts as FAR from the best.
                 scores[name] = scores.get(name, 0.0) + FAR - _distance(value, best)
-    others = sorted((name for name in scores if name != OURS), key=lambda name: (-scores[name], place_of(name)))
-    return frozenset([OURS, *others[:IN_COLOUR]])
+    others = sorted((name for name in scores if name != DEFAULT), key=lambda name: (-scores[name], place_of(name)))
+    return frozenset([DEFAULT, *others[:IN_COLOUR]])
 
 
 def _competes(allocator: str) -> bool:
@@ -185,7 +184,7 @@ def _competes(allocator: str) -> bool:
 
 
 def failed_words(charts: Iterable[Chart]) -> str:
-    """`timed out: cuda, halloc; crashed: xmalloc`: the allocators that failed at a point of the pictures, and how."""
+    """`timed out: cuda_malloc, halloc; crashed: xmalloc`: the allocators that failed at a point of the pictures, and how."""
     found: dict[str, dict[str, None]] = {}
     for chart in charts:
         for series in chart.series:
@@ -392,6 +391,10 @@ def _y_scale(values: Sequence[float], unit: str, plot: Plot) -> str:
     return "linear" if unit in ("ratio", "count", "bytes") and max(values) / min(values) < WIDE else "log"
 
 
+def _label(allocator: str, curve: str) -> str:
+    return f"{legend(allocator)}, {curve}" if curve else legend(allocator)
+
+
 def _series(
     rows: Sequence[Row],
     allocator: str,
@@ -404,7 +407,7 @@ def _series(
 ) -> Series | None:
     marks: list[Mark] = []
     failures: list[Failure] = []
-    name = f"{allocator}, {curve}" if curve else allocator
+    name = _label(allocator, curve)
     for row in rows:
         fields = plot.fields_of(row.fields)
         if axis is not None and axis not in fields:

@@ -9,7 +9,7 @@ from typing import Any
 from gpuheap.answers.patterns import best_per_pattern, size_classes
 from gpuheap.answers.verdicts import AIM, FAILED, MET, NOTHING, PART, Verdict, summary_words, verdicts
 from gpuheap.answers.views import CaseView, case_views, point_id, point_words
-from gpuheap.catalogue import ordered
+from gpuheap.catalogue import DEFAULT, ordered
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite
 from gpuheap.judging.printed import PrintedValue
@@ -223,7 +223,7 @@ def _tiles(views: list[CaseView]) -> list[Tile]:
     for case, metric in (("alloc_single", "malloc_us"), ("alloc_single", "free_us"), ("churn", "kernel_us"), ("graph_update", "kernel_us")):
         view = next((view for view in views if view.name == case), None)
         point = view.headline(metric) if view is not None else None
-        row = view.find("gpuheap", metric, point) if view is not None and point is not None else None
+        row = view.find(DEFAULT, metric, point) if view is not None and point is not None else None
         if view is None or point is None or row is None or row.statistics is None or not row.ok:
             continue
         compared = next(

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from gpuheap.answers.standing import Standing
+from gpuheap.catalogue import legend
 from gpuheap.files import replace_file
 from gpuheap.report.figures import FILE
 from gpuheap.report.style import look
@@ -40,7 +41,7 @@ def profile_svg(found: Standing, subject: str) -> str:
                 drawstyle="steps-post",
                 color=look(score.allocator).colour if named else GREY,
                 linewidth=2.2 if score.allocator == subject else 1.4 if named else 0.7,
-                label=f"{score.allocator}, {score.points} points" if named else "_",
+                label=f"{legend(score.allocator)}, {score.points} points" if named else "_",
             )
         axes.plot([], [], color=GREY, linewidth=0.7, label=f"{len(found.scores) - len(shown)} others")
         axes.set_xscale("log")
@@ -58,7 +59,7 @@ def profile_svg(found: Standing, subject: str) -> str:
             axes.spines[side].set_visible(False)
         for side in ("bottom", "left"):
             axes.spines[side].set_color(FILE.axis)
-        handles = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda pair: not pair[1].startswith(f"{subject}, "))
+        handles = sorted(zip(*axes.get_legend_handles_labels(), strict=True), key=lambda pair: not pair[1].startswith(f"{legend(subject)}, "))
         axes.legend(*zip(*handles, strict=True), loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, labelcolor=FILE.text)
         figure.patch.set_alpha(0)
         axes.patch.set_alpha(0)

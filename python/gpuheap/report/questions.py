@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from gpuheap.answers.patterns import is_contender
 from gpuheap.answers.views import CaseView, PointId, point_words
+from gpuheap.catalogue import DEFAULT, TOOLKIT
 from gpuheap.metrics import METRICS
 from gpuheap.report.tables import Chip, Traits, chip, ratio_words, unvaried
 from gpuheap.units import format_value
 
-OURS, TOOLKIT = "gpuheap", "cuda"
 # The cases that a program's author asks about, in this order. Each is shown once, by the first of the suites that measured it.
 QUESTIONS = {
     "alloc_single": "blocks of one size",
@@ -92,6 +92,6 @@ def _answer(view: CaseView, words: str, metric: str, point: PointId, traits: Tra
         where=point_words(point, hide=unvaried(view)),
         best=chip(best),
         value=format_value(values[best], METRICS[metric].unit),
-        ours="" if best == OURS else beside(OURS),
+        ours="" if best == DEFAULT else beside(DEFAULT),
         toolkit="" if best == TOOLKIT else beside(TOOLKIT),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 
+from gpuheap.catalogue import DEFAULT
 from gpuheap.report.charts import Series
 
 CURVE_DASHES = ("", "--", "-.", ":")  # the dashes of an allocator's curves: the first is solid
@@ -22,9 +23,9 @@ class Look:
 
 # Variants of one publication are a family. The colours are as far apart as fourteen can be that read on white and on near-black.
 _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
-    "gpuheap": ("#e8590c", {"gpuheap": "o"}),
-    "cuda": ("#2f9e44", {"cuda": "s"}),
-    "atomic": ("#54696f", {"atomic": "v", "atomic_wrap": "^"}),
+    "sharded_spans": ("#e8590c", {"sharded_spans": "o"}),
+    "cuda_malloc": ("#2f9e44", {"cuda_malloc": "s"}),
+    "atomic": ("#54696f", {"atomic_malloc": "v", "atomic_wrap_malloc": "^"}),
     "regeff": ("#bf69f2", {"regeff_c": "<", "regeff_cf": ">", "regeff_cm": "v", "regeff_cfm": "^"}),
     "scatteralloc": ("#0364ea", {"scatteralloc": "P"}),
     "xmalloc": ("#88913f", {"xmalloc": "X"}),
@@ -57,7 +58,7 @@ _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }
 _LOOKS = {
-    name: Look(colour, marker, emphasis=name == "gpuheap") for colour, members in _FAMILIES.values() for name, marker in members.items()
+    name: Look(colour, marker, emphasis=name == DEFAULT) for colour, members in _FAMILIES.values() for name, marker in members.items()
 } | {
     "store_only": Look("#98a0a8", "x", "--"),
     "bump_sharded": Look("#98a0a8", "+", ":"),

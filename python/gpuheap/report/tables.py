@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpuheap.answers.views import CaseView, PointId, point_id, point_words, status_words
-from gpuheap.catalogue import BASELINES, is_rival
+from gpuheap.catalogue import BASELINES, TOOLKIT, is_rival
 from gpuheap.metrics import METRICS
 from gpuheap.report.recorded import Recording
 from gpuheap.report.style import MARKER_PATHS, look
@@ -15,7 +15,7 @@ from gpuheap.units import format_factor, format_value
 
 # The reference is the first of these that a table has: CUDA's allocator, the plain mode of whole programs, and the baseline
 # for tables that have neither.
-COMPARED_WITH = ("cuda", "plain", "atomic")
+COMPARED_WITH = (TOOLKIT, "plain", "atomic_malloc")
 
 Traits = Mapping[str, dict[str, Any]]  # the traits of allocators, by name, as in environment.json
 

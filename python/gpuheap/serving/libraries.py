@@ -7,12 +7,13 @@ import os
 import re
 from pathlib import Path
 
+from gpuheap.catalogue import DEFAULT, TOOLKIT
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.paths import Layout
 
 LIBRARY = "libgpuheap_run.so"
-PLAIN = "cuda"  # the mode in which the program runs without the library
-KINDS = {"release": "gpuheap", "hardened": "hardened", "checked": "checked"}  # GPUHEAP_KIND: the default allocator in each kind of heap
+PLAIN = TOOLKIT  # the mode in which the program runs without the library
+KINDS = {"release": DEFAULT, "hardened": "hardened", "checked": "checked"}  # GPUHEAP_KIND: the default allocator in each kind of heap
 _VERSION = 3  # the version of the table in tools/malloc/provider.hpp
 
 

@@ -15,7 +15,7 @@ namespace {
 namespace simt = gpuheap::simt;
 
 // Short spans, shards for a few warps, reuse of nearly full spans, a search after two polls: rare steps happen all the time.
-using eager = gpuheap::basic_sharded_spans<gpuheap::sharded::tuning{
+using eager = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{
     .lg_span_slots = 6, .span_free_divisor = 1, .reuse_free_divisor = 8, .partial_samples = 3, .lg_large_launch = 1, .wait_polls = 2}>;
 
 struct fixed_heap {

@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   std::uint64_t const nth = in.ConsumeBool() ? in.ConsumeIntegralInRange<std::uint64_t>(0, 200) : faults::plan::none;
   faults::arm({nth, in.ConsumeBool(), in.ConsumeBool()});
   gpuheap_heap* heaps[2] = {};
-  std::vector<char> host(4096);
+  static std::vector<char> host(4096);
   void* pointers[8] = {};
   // Ends: each pass takes a byte of the input.
   while (in.remaining_bytes() != 0) {
@@ -49,7 +49,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
         // Of a size that is quick to make, or of any.
         options.bytes = in.ConsumeBool() ? gpuheap_min_bytes() + in.ConsumeIntegralInRange<std::uint64_t>(0, 1 << 20)
                                          : in.ConsumeIntegral<std::uint64_t>();
-        options.at_most_bytes = in.ConsumeBool() ? 0 : in.ConsumeIntegralInRange<std::uint64_t>(0, std::uint64_t{1} << 30);
+        options.at_most_bytes = in.ConsumeBool() ? 0 : in.ConsumeIntegralInRange<std::uint64_t>(0, std::uint64_t{1} << 28);
         options.device = in.ConsumeIntegralInRange<std::int32_t>(-2, 2);
         options.memory = in.ConsumeIntegralInRange<std::uint32_t>(0, 3);
         if (in.ConsumeBool()) options.buffer = reinterpret_cast<void*>(in.ConsumeIntegralInRange<std::uintptr_t>(0, 300));
@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
       }
       case 5:
         if (heap != nullptr)
-          (void)answers(gpuheap_grow(heap, in.ConsumeIntegralInRange<std::uint64_t>(0, std::uint64_t{1} << 28), nullptr));
+          (void)answers(gpuheap_grow(heap, in.ConsumeIntegralInRange<std::uint64_t>(0, std::uint64_t{1} << 26), nullptr));
         break;
       case 6:
         if (heap != nullptr)

@@ -1,10 +1,9 @@
 // Plans of `gpuheap host pool`. The checksum at the end is made to fit, so that what is before it is looked at.
 #include "plan_file.hpp"
 
-#include <unistd.h>
-
 #include <cstdio>
-#include <fstream>
+#include <sstream>
+#include <utility>
 
 #include "reads.hpp"
 
@@ -20,9 +19,6 @@ std::uint64_t checksum_of(std::string const& text) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
-  static std::string const path = "/dev/shm/gpuheap_fuzz_plan." + std::to_string(getpid());
-  static int const removed_at_exit = std::atexit([] { std::remove(path.c_str()); });
-  (void)removed_at_exit;
   if (size == 0) return 0;
   std::string text{reinterpret_cast<char const*>(data) + 1, size - 1};
   if (data[0] % 8 != 0) {
@@ -31,9 +27,11 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     std::snprintf(line, sizeof line, "checksum %llx\n", static_cast<unsigned long long>(checksum_of(text)));
     text += line;
   }
-  std::ofstream{path, std::ios::binary} << text;
+  static std::istringstream in;
+  in.clear();
+  in.str(std::move(text));
   std::string why;
-  auto const plan = gpuheap::interpose::read_plan(path, &why);
+  auto const plan = gpuheap::interpose::read_plan(in, &why);
   if (!why.empty()) {
     fuzz::require(plan.pools.empty() && plan.devices.empty() && plan.pairs.empty());
     return 0;

@@ -12,8 +12,10 @@
 // units and those held by searchers are at least the sum of all `free`. A bin that is all free and stays, because not all its units are
 // there, is one from which a searcher must take.
 //
-// The list's lock is held while links change, while a bin is closed, and while `free` changes from 0 or to all, so that a bin is not given
-// back while a thread that freed its objects still links it. A thread that lowered `free` to 0 needs no lock: its own object keeps the bin.
+// Locks are collective mutexes: lanes of a warp whose frees come to the lock of one list together, with bins of their own, take it once for
+// all of them, and act one after the other. Only there do lanes of a warp meet at a lock: elsewhere one leader comes. The list's lock is
+// held while links change, while a bin is closed, and while `free` changes from 0 or to all, so that a bin is not given back while a thread
+// that freed its objects still links it. A thread that lowered `free` to 0 needs no lock: its own object keeps the bin.
 #pragma once
 
 #include <gpuheap/allocators/bulkalloc/tbuddy.hpp>
@@ -177,7 +179,7 @@ struct heap_state {
     // another one.
     GPUHEAP_NO_UNROLL
     while (!counted) {
-      mutex{&mine.lock}.run_alone([&] {
+      mutex{&mine.lock}.run_each([&] {
         seen = word(bin.free).load(simt::relaxed);
         bool const linked = (word(bin.info).load(simt::relaxed) & bin_header::linked) != 0;
         if (seen + m != objects(c)) {

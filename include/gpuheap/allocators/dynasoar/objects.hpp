@@ -2,6 +2,9 @@
 //
 // A class is a plain struct. Its objects never lie in memory as such: in a block, field f of slot i lies at capacity * offset of f + i *
 // size of f, so that the same fields of neighbouring slots are neighbours.
+//
+// A class may have one base class, which begins where it begins. A field of the base then has the same offset in both, so a pointer to an
+// object is one to its base: the capacity of the block, which differs between the classes, is part of the pointer.
 #pragma once
 
 #include <gpuheap/allocators/dynasoar/layout.hpp>
@@ -18,12 +21,29 @@ struct fields {};
 
 namespace soa {
 
+// The list of a base class with more members.
+template <class List, auto... Members>
+struct inherited;
+template <auto... Theirs, auto... Members>
+struct inherited<fields<Theirs...>, Members...> {
+  using type = fields<Theirs..., Members...>;
+};
+
+// Whether a type is fields<...>.
 template <class List>
 inline constexpr bool is_field_list = false;
 template <auto... Members>
 inline constexpr bool is_field_list<fields<Members...>> = true;
 
 }  // namespace soa
+
+// The fields of a base class, and those that a class adds:
+//   struct star : body {
+//     float heat;
+//     using fields = gpuheap::inherited_fields<body, &star::heat>;
+//   };
+template <class Base, auto... Members>
+using inherited_fields = typename soa::inherited<typename Base::fields, Members...>::type;
 
 // Whether a class lists its fields.
 template <class T>
@@ -42,6 +62,13 @@ class object_ptr {
  public:
   object_ptr() = default;
   GPUHEAP_HD constexpr object_ptr(decltype(nullptr)) {}  // NOLINT(google-explicit-constructor): as of pointers
+  // A pointer to the base of an object. The base is the class's only one, and so begins where the object begins.
+  template <class Derived>
+  requires(simt::is_base_of_v<T, Derived> && !simt::is_same_v<T, Derived>) GPUHEAP_HD constexpr object_ptr(object_ptr<Derived> p)
+      : bits_{p.bits()} {  // NOLINT(google-explicit-constructor): as of pointers
+    static_assert(!__is_polymorphic(Derived),
+                  "gpuheap: the objects of an object_heap are plain data: their classes have no virtual functions");
+  }
   GPUHEAP_HD object_ptr(char* data, unsigned slot, unsigned capacity)
       : bits_{simt::uint64_t{capacity - 1} << 58 | reinterpret_cast<simt::uintptr_t>(data) | slot} {}
   [[nodiscard]] GPUHEAP_HD static constexpr object_ptr of_bits(simt::uint64_t bits) {
@@ -119,6 +146,13 @@ struct class_list {
     return index;
   }
 
+  // Whether the objects of the class with this number are objects of T, too.
+  template <class T>
+  [[nodiscard]] GPUHEAP_HD static constexpr bool is_a(unsigned index) {
+    constexpr bool is_it[] = {simt::is_base_of_v<T, Classes>...};
+    return index < count && is_it[index];
+  }
+
   // 64 objects of the smallest class, and at least one of the largest.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned block_bytes() {
     simt::size_t smallest = ~simt::size_t{0}, largest = 0;
@@ -172,9 +206,9 @@ struct list_blocks {
   }
 };
 
-// Kernel that runs after that: calls f(p) for each object that was listed. `threads`: a multiple of the capacity, so that each thread has
-// the same slot of several blocks, and adjacent threads have adjacent slots.
-template <class T, class Visit>
+// Kernel that runs after that: calls f(p) for each object that was listed, as one of its class or of the base `Base`. `threads`: a multiple
+// of the capacity, so that each thread has the same slot of several blocks, and adjacent threads have adjacent slots.
+template <class T, class Base, class Visit>
 struct visit_objects {
   pool_layout pool;
   pass_list list;
@@ -189,7 +223,7 @@ struct visit_objects {
     GPUHEAP_NO_UNROLL
     for (uint32_t n = i / capacity; n < count; n += threads / capacity) {
       if ((simt::plain_read(list.live[n]) >> slot & 1) == 0) continue;
-      visit(object_ptr<T>{pool.block(simt::plain_read(list.blocks[n])), slot, capacity});
+      visit(object_ptr<Base>{object_ptr<T>{pool.block(simt::plain_read(list.blocks[n])), slot, capacity}});
     }
   }
 };

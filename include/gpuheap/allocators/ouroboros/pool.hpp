@@ -1,8 +1,9 @@
-// The chunks that no thread has: a bit for each, in a tree. The published form has a counter for fresh chunks, and for used ones a ring in
-// each instance; here a chunk has one place, and the chunk of the second instance is free when its parts are.
+// The chunks that no thread has. A counter tells where the chunks begin that no thread has ever had, as published: a launch's chunks lie
+// side by side. Used ones have a bit each, in a tree; the published form has a ring in each instance. Here a chunk has one place, and the
+// chunk of the second instance is free when its parts are.
 //
-// What is free is taken by one fetch_and on a leaf, from the lowest address on. Bits that were taken and are put back, and summaries that
-// are being tidied, are out of sight for a moment: that happens inside a relocation.
+// Used chunks are taken by one fetch_and on a leaf, from the lowest address on, and before fresh ones. Bits that were taken and are put
+// back, and summaries that are being tidied, are out of sight for a moment: that happens inside a relocation.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -51,11 +52,79 @@ static_assert(lowest_bits(0b11010, 2) == 0b1010 && lowest_bits(3, 5) == 3 && low
 struct chunk_pool {
   bitmap_tree free;
   unsigned lg_region = 0;
-  unsigned* num_free = nullptr;  // exact with nothing under way
+  unsigned* num_used = nullptr;  // free chunks in the tree. Exact with nothing under way
+  uint32_t* fresh = nullptr;     // the first chunk that no thread has had; beyond the last one if threads found none there
+  uint32_t* num_chunks = nullptr;
 
   // Up to n (1 to 64) chunks, or regions, of one leaf; none: none was free. A relocation is open in `moves` afterwards if there are any:
   // the caller ends it when they are where others find them.
   [[nodiscard]] GPUHEAP_COLD static chunk_set claim(chunk_pool const& pool, unsigned n, bool regions, relocation_count moves) {
+    chunk_set got;
+    // relaxed: a hint. Used chunks that come later are found below if there is no fresh one.
+    if (!regions && simt::global_ref<unsigned>{*pool.num_used}.load(simt::relaxed) != 0) got = claim_used(pool, n, regions, moves);
+    if (got.bits == 0) got = pool.claim_fresh(n, regions, moves);
+    return got.bits != 0 ? got : claim_used(pool, n, regions, moves);
+  }
+  // Whether some chunk seems to be free. relaxed: a hint.
+  [[nodiscard]] GPUHEAP_FN bool may_have_any() const {
+    return simt::global_ref<unsigned>{*num_used}.load(simt::relaxed) != 0 ||
+           simt::global_ref<uint32_t>{*fresh}.load(simt::relaxed) < simt::plain_read(*num_chunks);
+  }
+  // Chunks from `first` on, of one region, which the caller claimed; ready for the next owner: release order is this call's.
+  GPUHEAP_FN void release(uint32_t first, unsigned n) const {
+    simt::global_ref<unsigned>{*num_used}.fetch_add(n, simt::relaxed);
+    free.set_mask(first / 64, simt::low_bits(n) << (first % 64));
+  }
+
+ private:
+  // As claim(), from chunks that no thread has had. Those that it leaves out, at the end of a leaf or before a region, become used ones.
+  [[nodiscard]] GPUHEAP_FN chunk_set claim_fresh(unsigned n, bool regions, relocation_count moves) const {
+    uint32_t const there = simt::plain_read(*num_chunks), mask = regions ? (1u << lg_region) - 1 : 0;
+    simt::global_ref<uint32_t> const next{*fresh};
+    uint32_t seen = next.load(simt::relaxed);
+    if (seen >= there) return {};
+    moves.begin();
+    uint32_t first = 0, end = 0;
+    // relaxed, all: no thread has written to a fresh chunk, and the kernel that cleared its metadata has ended.
+    if (!regions) {
+      // Behind the last chunk the count grows no further than by one claim of each thread that saw it before: far from 2^32.
+      first = seen = next.fetch_add(n, simt::relaxed);
+      end = first + n;
+    } else {
+      // Ends: a pass that goes on lost the word to another thread's claim. Lock-free.
+      GPUHEAP_NO_UNROLL
+      do {
+        first = (seen + mask) & ~mask;
+        end = first + (n << lg_region);
+      } while (seen < there && !next.compare_exchange(seen, end, simt::relaxed, simt::relaxed));
+    }
+    if (end > there) end = there;
+    if (seen >= there || first >= end) {
+      // Chunks before a region for which there is no room.
+      if (seen < there) release_each(seen, there);
+      moves.end();
+      return {};
+    }
+    release_each(seen, first);
+    // The rest lies in the next leaf.
+    uint32_t const leaf_end = (first | 63) + 1;
+    if (end > leaf_end) {
+      release_each(leaf_end, end);
+      end = leaf_end;
+    }
+    return {first & ~63u, simt::low_bits(end - first) << (first % 64)};
+  }
+  // Chunks of at most two leaves.
+  GPUHEAP_FN void release_each(uint32_t first, uint32_t end) const {
+    // Ends: one pass per leaf.
+    GPUHEAP_NO_UNROLL
+    while (first < end) {
+      uint32_t const leaf_end = (first | 63) + 1, to = end < leaf_end ? end : leaf_end;
+      release(first, to - first);
+      first = to;
+    }
+  }
+  [[nodiscard]] GPUHEAP_FN static chunk_set claim_used(chunk_pool const& pool, unsigned n, bool regions, relocation_count moves) {
     bitmap_tree const& tree = pool.free;
     chunk_set got;
     unsigned start = 0, spread = simt::global_warp();
@@ -88,16 +157,9 @@ struct chunk_pool {
       });
     }
     // relaxed: a count.
-    if (got.bits != 0) simt::global_ref<unsigned>{*pool.num_free}.fetch_sub(simt::popcount(got.bits), simt::relaxed);
+    if (got.bits != 0) simt::global_ref<unsigned>{*pool.num_used}.fetch_sub(simt::popcount(got.bits), simt::relaxed);
     return got;
   }
-  // Chunks from `first` on, of one region, which the caller claimed; ready for the next owner: release order is this call's.
-  GPUHEAP_FN void release(uint32_t first, unsigned n) const {
-    simt::global_ref<unsigned>{*num_free}.fetch_add(n, simt::relaxed);
-    free.set_mask(first / 64, simt::low_bits(n) << (first % 64));
-  }
-
- private:
   // Single chunks come from regions of which some is taken, if there are such.
   [[nodiscard]] GPUHEAP_FN static uint64_t choose(uint64_t seen, unsigned n, bool regions, unsigned lg_region) {
     uint64_t const whole = whole_groups(seen, lg_region);

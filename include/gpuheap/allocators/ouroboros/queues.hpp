@@ -28,6 +28,20 @@ class static_queue {
     if (got != 0 && group.leads()) ring_.publish(got);
     return got;
   }
+  // Pushes value, value + 1, ... value + n - 1, or as many of them as find room. Returns their number.
+  template <class Storage>
+  [[nodiscard]] GPUHEAP_FN unsigned push_run(warp_group group, uint32_t value, unsigned n, Storage const&) const {
+    uint32_t first = 0;
+    unsigned got = 0;
+    if (group.leads()) got = ring_.claim_pushes(n < ring_.capacity() ? n : ring_.capacity(), first);
+    got = group.from_leader(got);
+    first = group.from_leader(first);
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = group.rank(); i < got; i += group.size()) ring_.put(first + i, value + i);
+    simt::sync_warp(group.mask);
+    if (got != 0 && group.leads()) ring_.publish(got);
+    return got;
+  }
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN unsigned pop(warp_group group, unsigned wanted, uint32_t& value, Storage const&) const {
     uint32_t first = 0;

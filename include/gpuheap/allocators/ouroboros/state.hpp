@@ -6,14 +6,17 @@
 //             a thread holds it. Only the holder takes pages; pages may be given back meanwhile
 //   give:     sets the page's spare bit, then raises the count in the chunk's word. The thread that raises it from 0 has made the entry,
 //             and lists it
-//   take:     unlists an entry, takes at most as many spare bits as the word counts, then lowers the count. At 0 the entry is gone;
-//             otherwise the thread lists it again
-// So a count never exceeds the number of bits, and an entry comes and goes with the change of one word: no chunk is listed twice or left
-// out.
+//   take:     unlists an entry, lowers the count, then takes as many spare bits. At 0 the entry is gone; otherwise the thread lists it
+//   again share:    C: a thread that finds no entry in the queue, as others hold them, lowers the count of the chunk that `current` names
+//   by a
+//             compare-exchange of the whole word, down to 1 at least, and takes as many spare bits. The entry stays with its holder
+//   new:      P: all pages of a new chunk go into the queue, and are spare only if it has no room. C: a new chunk's entry goes there
+// So there are at least as many bits as the counts and the threads that lowered them tell, and an entry comes and goes with the change of
+// one word: no chunk is listed twice or left out.
 //
 //   units     of a class: pages that a thread may have, and find. A chunk whose pages are all free goes back to the pool when its entry
-//             is unlisted and the units of all its pages are acquired: then no thread can find a page of it any more, and no thread
-//             lacks one.
+//             is unlisted, the units of all its pages are acquired, and its word has been exchanged for that of an unused chunk: then
+//             no thread can find a page of it any more, and no thread lacks one.
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/layout.hpp>
@@ -51,16 +54,18 @@ struct alignas(256) heap_state {
 
   struct alignas(256) class_state {
     structures::batch_semaphore::words units;
-    alignas(64) uint32_t empty = 0;  // chunks of which all pages are spare. Signed, for a moment
-    alignas(64) bitmap_tree listed;  // this and the rest: constant
+    alignas(64) uint32_t empty = 0;    // chunks of which all pages are spare. Signed, for a moment
+    alignas(64) uint32_t current = 0;  // C: 1 + a chunk that had several spare pages; 0: none. A hint
+    alignas(64) bitmap_tree listed;    // this and the rest: constant
     queue_type queue;
   };
 
   layout_type at;
   chunk_pool pool;
-  uint32_t num_chunks = 0;          // that are there. The host's
-  alignas(128) uint64_t moves = 0;  // a relocation_count: chunks between the pool and a class
-  alignas(128) unsigned num_free = 0;
+  uint32_t num_chunks = 0;             // that are there. The host's
+  alignas(128) uint64_t moves = 0;     // a relocation_count: chunks between the pool and a class
+  alignas(128) unsigned num_used = 0;  // the pool's, and the next one
+  alignas(128) uint32_t fresh = 0;
   class_state classes[num_classes] = {};
   census found{};
 
@@ -75,7 +80,7 @@ struct alignas(256) heap_state {
   // The source of segments for virtual queues.
   struct storage {
     heap_state* heap;
-    [[nodiscard]] GPUHEAP_FN bool may_have_any() const { return simt::global_ref<unsigned>{heap->num_free}.load(simt::relaxed) != 0; }
+    [[nodiscard]] GPUHEAP_FN bool may_have_any() const { return heap->pool.may_have_any(); }
     [[nodiscard]] GPUHEAP_FN uint32_t take() const {
       chunk_set const got = chunk_pool::claim(heap->pool, 1, false, heap->relocations());
       if (got.bits == 0) return no_block;
@@ -108,12 +113,9 @@ struct alignas(256) heap_state {
     // The chunks for which the queue has no room.
     if (group.rank() >= listed) classes[q].listed.set(chunk);
   }
-  // Takes up to `wanted` entries, for the lanes of the lowest ranks. Returns how many. None: no entry was visible at one moment.
+  // Takes up to `wanted` entries of the tree, for the lanes of the lowest ranks. Returns how many. None: no entry was visible at one
+  // moment.
   [[nodiscard]] GPUHEAP_FN unsigned unlist(warp_group group, unsigned q, unsigned wanted, uint32_t& chunk) {
-    if constexpr (!holds_pages) {
-      unsigned const got = queue(q).pop(group, wanted, chunk, storage{this});
-      if (got != 0) return got;
-    }
     chunk_set listed;
     if (group.leads()) listed = take_listed(classes[q].listed, wanted);
     uint64_t const bits = group.from_leader(listed.bits);
@@ -134,32 +136,59 @@ struct alignas(256) heap_state {
     for (; n != 0; --n) rest &= rest - 1;
     return bits ^ rest;
   }
-  // Takes up to n (> 0) pages of a chunk whose entry the caller holds: `bits` of word `index`. Returns the count before.
-  [[nodiscard]] GPUHEAP_FN unsigned take_pages(uint32_t chunk, unsigned q, unsigned n, unsigned& index, uint32_t& bits) {
-    // consume: comes after the bits that it counts.
-    chunk_word const seen{at.word(chunk).load(simt::consume)};
-    unsigned const num_pages = layout_type::pages_of(q), num_words = (num_pages + 31) / 32;
-    if (n > seen.count()) n = seen.count();
+  // Pages that a thread has taken of a chunk.
+  struct taken_pages {
+    unsigned index = 0;      // of a word of spare bits
+    uint32_t bits = 0;       // of that word. 0: none
+    bool has_entry = false;  // the caller has the chunk's entry afterwards
+    bool was_empty = false;  // all pages were spare
+  };
+  // Takes up to n (> 0) pages of a chunk, whose entry the caller holds. `holds` false: the caller holds no entry, and the chunk may be of
+  // another class by now; then at most all but one.
+  [[nodiscard]] GPUHEAP_FN taken_pages take_pages(uint32_t chunk, unsigned q, unsigned n, bool holds) {
+    unsigned const num_pages = layout_type::pages_of(q), num_words = (num_pages + 31) / 32, rest = holds ? 0 : 1;
+    taken_pages mine;
+    chunk_word seen;
+    // Ends: a holder's pass that goes on saw another thread take or give back pages meanwhile, and the count stays above 0, as other
+    // threads leave one page. Another thread tries once. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      // consume: comes after the bits that it counts.
+      seen.bits = at.word(chunk).load(simt::consume);
+      if (!holds && (seen.use() != chunk_word::pages || seen.size_class() != q || seen.count() < 2)) return mine;
+      if (n > seen.count() - rest) n = seen.count() - rest;
+      uint32_t expected = seen.bits;
+      // relay: between the bits of threads that gave pages back and this thread's changes of the bits.
+      if (at.word(chunk).compare_exchange(expected, seen.bits - n, simt::relay, simt::relaxed)) break;
+      if (!holds) return mine;
+    }
+    bool const took_all = seen.count() == n;
+    mine.was_empty = seen.count() == num_pages;
     // The place of the first one in a chunk whose pages are taken in order.
-    index = (num_pages - seen.count()) / 32 & (num_words - 1);
-    bits = 0;
-    // Ends: there are as many bits as the word counts, and no other thread takes any. So there are at most num_words passes, unless bits
-    // are just being set.
+    unsigned index = (num_pages - seen.count()) / 32 & (num_words - 1);
+    uint32_t bits = 0;
+    // Ends: each thread that lowers the count takes no more bits than that, and bits are set before the count rises. So there is a bit, for
+    // a pass that looks at its word after other threads have taken theirs. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint32_t const there = at.spare_word(chunk, index).load(simt::relaxed);
-      // relay: between the fences of threads that had the pages and threads that get them. A page that the load showed may be gone: the
-      // last holder's change of this word and its change of the count are separate.
+      // relay: between the fences of threads that had the pages and threads that get them. A page that the load showed may be gone.
       if (there != 0) bits = at.spare_word(chunk, index).fetch_and(~lowest_of(there, n), simt::relay) & lowest_of(there, n);
       if (bits != 0) break;
       index = index + 1 == num_words ? 0 : index + 1;
     }
     // relaxed: only a thread that owns the page, or owned it, asks whether it is idle.
     if constexpr (holds_pages) at.idle_word(chunk, index).fetch_and(~bits, simt::relaxed);
-    unsigned const k = simt::popcount(bits);
-    // relay: comes after this thread's changes of the bits, and before those of the next holder.
-    chunk_word const before{at.word(chunk).fetch_sub(k, simt::relay)};
-    return before.count();
+    mine.index = index;
+    mine.bits = bits;
+    mine.has_entry = holds && !took_all;
+    // What other words have. Its bits were not touched.
+    if (unsigned const more = n - simt::popcount(bits); more != 0) {
+      // relay: as in give_pages(). The thread that raises the count from 0 makes the entry.
+      chunk_word const before{at.word(chunk).fetch_add(more, simt::relay)};
+      if (before.count() == 0) mine.has_entry = true;
+    }
+    return mine;
   }
   // Each lane of the group gives back a page of its chunk, whose spare bit it has set. All chunks are of class q. A fence must have
   // released the lanes' accesses to the pages before.
@@ -186,52 +215,126 @@ struct alignas(256) heap_state {
     unsigned lanes = 0;  // the lanes that got one
   };
   [[nodiscard]] GPUHEAP_FN served_page pages_of_chunks(warp_group group, unsigned q, unsigned served, unsigned got) {
-    unsigned const wanted = got - served, rank = group.rank();
-    uint32_t chunk = 0, bits = 0;
-    unsigned const held = unlist(group, q, layout_type::chunks_for(wanted, q), chunk);
+    unsigned const wanted = got - served, rank = group.rank(), chunks = layout_type::chunks_for(wanted, q);
+    uint32_t chunk = 0;
+    unsigned held = 0;
+    taken_pages mine;
+    if constexpr (!holds_pages) {
+      held = queue(q).pop(group, chunks, chunk, storage{this});
+      if (held == 0) {
+        if (group.leads()) {
+          // relaxed: a hint.
+          uint32_t const current = simt::global_ref<uint32_t>{classes[q].current}.load(simt::relaxed);
+          chunk = current - 1;
+          if (current != 0) mine = take_pages(chunk, q, wanted, false);
+        }
+        if (simt::any_of(group.mask, mine.bits != 0)) return hand_out(group, q, served, wanted, chunk, mine);
+      }
+    }
+    if (held == 0) held = unlist(group, q, chunks, chunk);
     if (held == 0) return {};
     // Lanes of the lowest ranks hold an entry each. Together they take the wanted number of pages, each at most as many as its chunk had at
     // the first look.
-    unsigned before = 0, index = 0, most = wanted;
+    unsigned before = 0, most = wanted;
     bool const holds = rank < held;
     if (held != 1) {
       most = holds ? chunk_word{at.word(chunk).load(simt::relaxed)}.count() : 0;
       unsigned total = 0;
       before = group.sum_before(most, total);
     }
-    bool has_more = holds, was_empty = false;
+    mine.has_entry = holds;
     if (holds && before < wanted) {
-      unsigned const rest = wanted - before, count = take_pages(chunk, q, rest < most ? rest : most, index, bits);
-      has_more = count != simt::popcount(bits);
-      was_empty = count == layout_type::pages_of(q);
+      unsigned const rest = wanted - before;
+      mine = take_pages(chunk, q, rest < most ? rest : most, true);
     }
-    count_empty(group, q, was_empty, -1);
-    simt::lane_mask const keepers = simt::ballot(group.mask, has_more);
-    if (has_more) list(warp_group{keepers}, q, chunk);
-    simt::sync_warp(group.mask);  // the other lanes get what the holders acquired
-    served_page mine;
-    GPUHEAP_NO_UNROLL
-    for (simt::lane_mask rest = group.mask; mine.lanes != wanted && rest != 0; rest &= rest - 1) {
-      unsigned const holder = simt::lowest_bit(rest);
-      uint32_t const taken = simt::shuffle(group.mask, bits, holder), of = simt::shuffle(group.mask, chunk, holder);
-      unsigned const word = simt::shuffle(group.mask, index, holder), k = simt::popcount(taken);
-      if (rank >= served + mine.lanes && rank - served - mine.lanes < k) {
-        mine.p = at.page_at(of, q, word * 32 + simt::nth_set_bit(taken, rank - served - mine.lanes));
-      }
-      mine.lanes += k;
-    }
-    return mine;
+    return hand_out(group, q, served, wanted, chunk, mine);
   }
 
   // ---- units
 
-  // Acquires units of class q for `wanted` lanes; fewer only if the heap has no more.
-  [[nodiscard]] GPUHEAP_FN unsigned acquire(unsigned q, unsigned wanted) {
+  // Acquires units of class q for `wanted` lanes; fewer only if the heap has no more. `made`: new chunks, which the caller's group must
+  // publish().
+  [[nodiscard]] GPUHEAP_FN unsigned acquire(unsigned q, unsigned wanted, chunk_set& made) {
     unsigned const got = units(q).try_acquire(wanted);
-    return got == wanted ? got : got + acquire_slowly(q, wanted - got);
+    return got == wanted ? got : got + acquire_slowly(q, wanted - got, made);
+  }
+  // Called by all lanes of a group: enters new chunks of the leader's into the queue, P: with all their pages. Units of them are there
+  // already: threads that have got them wait for this.
+  GPUHEAP_COLD static void publish(heap_state* heap, warp_group group, unsigned q, chunk_set made) {
+    uint32_t const base = group.from_leader(made.base);
+    simt::sync_warp(group.mask);  // the other lanes get what the leader acquired
+    unsigned const rank = group.rank(), size = group.size();
+    // Ends: a pass removes bits.
+    GPUHEAP_NO_UNROLL
+    for (uint64_t rest = group.from_leader(made.bits); rest != 0;) {
+      if constexpr (holds_pages) {
+        heap->publish_pages(group, q, base + simt::lowest_bit(rest));
+        rest &= rest - 1;
+      } else {
+        unsigned const left = simt::popcount(rest), n = left < size ? left : size;
+        bool const enters = rank < n;
+        simt::lane_mask const entering = simt::ballot(group.mask, enters);
+        if (enters) heap->list(warp_group{entering}, q, base + simt::nth_set_bit(rest, rank));
+        simt::sync_warp(group.mask);
+        rest &= ~lowest_bits(rest, n);
+      }
+    }
   }
 
  private:
+  // All pages of a new chunk go into the queue. Those for which it has no room are spare.
+  GPUHEAP_FN void publish_pages(warp_group group, unsigned q, uint32_t chunk) {
+    unsigned const num_pages = layout_type::pages_of(q);
+    unsigned const pushed = queue(q).push_run(group, chunk << layout_type::lg_pages, num_pages, storage{this});
+    if (pushed == num_pages) return;
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = pushed / 32 + group.rank(); i * 32 < num_pages; i += group.size()) {
+      unsigned const first = pushed > i * 32 ? pushed - i * 32 : 0, end = num_pages - i * 32 < 32 ? num_pages - i * 32 : 32;
+      auto const bits = static_cast<uint32_t>(simt::low_bits(end) & ~simt::low_bits(first));
+      at.spare_word(chunk, i).fetch_or(bits, simt::relay);  // relay: as in mark() of the allocator
+    }
+    simt::sync_warp(group.mask);  // after all their bits
+    if (!group.leads()) return;
+    chunk_word const before{at.word(chunk).fetch_add(num_pages - pushed, simt::relay)};
+    if (before.count() + num_pages - pushed == num_pages) count_empty(q, 1);
+    if (before.count() == 0) classes[q].listed.set(chunk);
+  }
+  // A page that this thread has popped of the queue lies in its chunk from now on.
+  GPUHEAP_COLD void spare_page(uint32_t chunk, unsigned page, unsigned q) {
+    // Both halves: between the last owner of the page, after which the pop comes, and the one that takes it next.
+    simt::fence(simt::acq_rel);
+    at.spare_word(chunk, page / 32).fetch_or(1u << page % 32, simt::relay);
+    // relay: as in give_pages().
+    chunk_word const before{at.word(chunk).fetch_add(1, simt::relay)};
+    if (before.count() + 1 == layout_type::pages_of(q)) count_empty(q, 1);
+    if (before.count() == 0) classes[q].listed.set(chunk);
+  }
+  // The rest of pages_of_chunks(): lists the entries that lanes still have, and hands the pages out.
+  [[nodiscard]] GPUHEAP_FN served_page hand_out(warp_group group, unsigned q, unsigned served, unsigned wanted, uint32_t chunk,
+                                                taken_pages const& mine) {
+    unsigned const rank = group.rank();
+    count_empty(group, q, mine.was_empty, -1);
+    if constexpr (!holds_pages) {
+      // relaxed, both: a hint. The load comes first, so that a chunk that all take from is not written again and again.
+      simt::global_ref<uint32_t> const current{classes[q].current};
+      if (mine.has_entry && current.load(simt::relaxed) != chunk + 1) current.store(chunk + 1, simt::relaxed);
+    }
+    simt::lane_mask const keepers = simt::ballot(group.mask, mine.has_entry);
+    if (mine.has_entry) list(warp_group{keepers}, q, chunk);
+    simt::sync_warp(group.mask);  // the other lanes get what the holders acquired
+    served_page found;
+    GPUHEAP_NO_UNROLL
+    for (simt::lane_mask rest = group.mask; found.lanes != wanted && rest != 0; rest &= rest - 1) {
+      unsigned const holder = simt::lowest_bit(rest);
+      uint32_t const taken = simt::shuffle(group.mask, mine.bits, holder), of = simt::shuffle(group.mask, chunk, holder);
+      unsigned const word = simt::shuffle(group.mask, mine.index, holder), k = simt::popcount(taken);
+      if (rank >= served + found.lanes && rank - served - found.lanes < k) {
+        found.p = at.page_at(of, q, word * 32 + simt::nth_set_bit(taken, rank - served - found.lanes));
+      }
+      found.lanes += k;
+    }
+    return found;
+  }
   // All lanes of a group call: the number of empty chunks changes by as many as there are lanes with `counts`.
   GPUHEAP_FN void count_empty(warp_group group, unsigned q, bool counts, int change) {
     simt::lane_mask const lanes = simt::ballot(group.mask, counts);
@@ -264,7 +367,7 @@ struct alignas(256) heap_state {
   }
 
   // The rest of acquire(), when there are too few units.
-  [[nodiscard]] GPUHEAP_COLD unsigned acquire_slowly(unsigned q, unsigned wanted) {
+  [[nodiscard]] GPUHEAP_COLD unsigned acquire_slowly(unsigned q, unsigned wanted, chunk_set& made) {
     semaphore_type const there = units(q);
     unsigned got = 0;
     simt::back_off pause;
@@ -282,7 +385,9 @@ struct alignas(256) heap_state {
       if (wanted == 0) return got;
       unsigned const batch = layout_type::chunks_for(wanted, q) << layout_type::lg_pages_of(q);
       if (there.may_make(batch)) {
-        unsigned const mine = make_units(q, batch, wanted);
+        // Another pass made chunks: this lane publishes them alone.
+        if (made.bits != 0) publish(this, warp_group{simt::lane_mask{1} << simt::lane_id()}, q, made);
+        unsigned const mine = make_units(q, batch, wanted, made);
         there.made(batch);
         there.want_no_more(mine);
         got += mine;
@@ -301,10 +406,12 @@ struct alignas(256) heap_state {
   }
 
   // Takes chunks from the pool for about n pages of class q. Keeps up to `wanted` units for the caller, so that no other thread can put a
-  // chunk of them back into the pool before the caller has got a page. Returns how many. 0: there was no chunk.
-  [[nodiscard]] GPUHEAP_COLD unsigned make_units(unsigned q, unsigned n, unsigned wanted) {
+  // chunk of them back into the pool before the caller has got a page. Returns how many. 0: there was no chunk. `made`: the chunks, which
+  // are still to be published.
+  [[nodiscard]] GPUHEAP_COLD unsigned make_units(unsigned q, unsigned n, unsigned wanted, chunk_set& made_chunks) {
     unsigned const span = layout_type::span(q), num_pages = layout_type::pages_of(q);
     chunk_set const got = chunk_pool::claim(pool, n >> layout_type::lg_pages_of(q), span != 1, relocations());
+    made_chunks = {};
     if (got.bits == 0) return 0;
     unsigned made = 0;
     uint64_t heads = 0;
@@ -316,7 +423,7 @@ struct alignas(256) heap_state {
       heads |= uint64_t{1} << bit;
       rest &= ~(simt::low_bits(span) << bit);
     }
-    classes[q].listed.set_mask(got.base / 64, heads);
+    made_chunks = {got.base, heads};
     if (wanted > made) wanted = made;
     if (made != wanted) units(q).release(made - wanted);
     relocations().end();
@@ -327,13 +434,13 @@ struct alignas(256) heap_state {
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i * 32 < num_pages; ++i) {
       auto const bits = static_cast<uint32_t>(simt::low_bits(num_pages - i * 32 < 32 ? num_pages - i * 32 : 32));
-      at.spare_word(chunk, i).store(bits, simt::relaxed);
+      at.spare_word(chunk, i).store(holds_pages ? 0 : bits, simt::relaxed);
       if constexpr (holds_pages) at.idle_word(chunk, i).store(bits, simt::relaxed);
     }
     for (unsigned i = 1; i < span; ++i) at.word(chunk + i).store(chunk_word::of(chunk_word::tail).bits, simt::relaxed);
-    count_empty(q, 1);
+    if constexpr (!holds_pages) count_empty(q, 1);
     // release: the bits. Pairs with take_pages().
-    at.word(chunk).store(chunk_word::of(chunk_word::pages, q, num_pages).bits, simt::release);
+    at.word(chunk).store(chunk_word::of(chunk_word::pages, q, holds_pages ? 0 : num_pages).bits, simt::release);
   }
 
   // The result of reclaim(). busy: no chunk now, but one lies in a queue that needs none once threads that push and pop are done.
@@ -356,16 +463,20 @@ struct alignas(256) heap_state {
     }
     return found;
   }
-  // Reclaims the memory of an empty queue, or of a queue with few entries, for which the tree has room.
+  // Reclaims the memory of an empty queue, or of a queue with few entries, for which the tree, or spare bits, have room.
   [[nodiscard]] GPUHEAP_FN reclaimed vacate_queue(unsigned q) {
-    constexpr unsigned few = holds_pages ? 0 : 64;
+    constexpr unsigned few = holds_pages ? 4 * layout_type::places : 64;
     unsigned const n = queue(q).size();
     if (n > few || !queue(q).has_segments()) return reclaimed::none;
     GPUHEAP_NO_UNROLL
     for (unsigned left = n; left != 0; --left) {
-      uint32_t chunk = no_block;
-      if (queue(q).pop(warp_group{simt::lane_mask{1} << simt::lane_id()}, 1, chunk, storage{this}) == 0) break;
-      classes[q].listed.set(chunk);
+      uint32_t entry = no_block;
+      if (queue(q).pop(warp_group{simt::lane_mask{1} << simt::lane_id()}, 1, entry, storage{this}) == 0) break;
+      if constexpr (holds_pages) {
+        spare_page(entry >> layout_type::lg_pages, entry & ((1u << layout_type::lg_pages) - 1), q);
+      } else {
+        classes[q].listed.set(entry);
+      }
     }
     return queue(q).vacate(storage{this}) ? reclaimed::one : reclaimed::busy;
   }
@@ -402,10 +513,17 @@ struct alignas(256) heap_state {
     // A thread may have units of it and wait for more of them: then the chunk stays.
     if (units(q).available() < num_pages) return false;
     relocations().begin();
-    bool const given = units(q).try_acquire_all(num_pages);
+    bool given = units(q).try_acquire_all(num_pages);
     if (given) {
-      count_empty(q, -1);
-      release_chunk(chunk, layout_type::span(q));
+      uint32_t expected = chunk_word::of(chunk_word::pages, q, num_pages).bits;
+      // A thread that has units of other chunks may share this one meanwhile: then it stays. relay: comes after those that gave pages back.
+      given = at.word(chunk).compare_exchange(expected, chunk_word{}.bits, simt::relay, simt::relaxed);
+      if (given) {
+        count_empty(q, -1);
+        release_chunk(chunk, layout_type::span(q));
+      } else {
+        units(q).release(num_pages);
+      }
     }
     relocations().end();
     return given;

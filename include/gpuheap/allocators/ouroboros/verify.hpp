@@ -1,7 +1,7 @@
 // The kernels that make an Ouroboros heap, and its invariants at rest, as code.
 //
 // At rest means that no kernel is running on the heap. Then:
-//   1. a chunk is free in the pool, or one of a class, or a tail of one, or a segment of a queue;
+//   1. a chunk is free in the pool, used before or not, or one of a class, or a tail of one, or a segment of a queue;
 //   2. a chunk of a class has as many spare pages as its word counts, none beyond its last page, and spare pages are idle;
 //   3. it has an entry, in the class's queue or its tree, if and only if it has a spare page; and one only;
 //   4. queues of pages hold idle pages of their class that are not spare; with the spare pages those are all idle ones;
@@ -26,7 +26,7 @@ struct write_layout {
   typename State::layout_type at;
   GPUHEAP_FN void operator()(unsigned) const {
     heap->at = at;
-    heap->pool = {at.free_tree(), at.lg_region, &heap->num_free};
+    heap->pool = {at.free_tree(), at.lg_region, &heap->num_used, &heap->fresh, &heap->num_chunks};
     for (unsigned q = 0; q != State::num_classes; ++q) {
       heap->classes[q].listed = at.class_tree(q);
       heap->classes[q].queue = typename State::queue_type{at.queue_memory(q), at.queue_capacity(at.max_chunks), at.places};
@@ -43,19 +43,15 @@ struct init_queues {
   }
 };
 
-// Kernel: chunks first..end-1 are there from now on, and free; a thread for each leaf of the pool's tree. relaxed: ordered by its end.
+// Kernel, one thread: chunks first..end-1 are there from now on, and no thread has had them. relaxed: ordered by its end.
 template <class State>
 struct add_to_pool {
   State* heap;
   uint32_t first, end;
 
-  [[nodiscard]] GPUHEAP_HD unsigned num_leaves() const { return (end - 1) / 64 - first / 64 + 1; }
-  GPUHEAP_FN void operator()(unsigned i) const {
-    unsigned const leaf = first / 64 + i, base = leaf * 64;
-    unsigned const from = first > base ? first - base : 0, to = end - base < 64 ? end - base : 64;
-    heap->pool.free.set_mask(leaf, simt::low_bits(to) & ~simt::low_bits(from));
-    if (i != 0) return;
-    simt::global_ref<unsigned>{heap->num_free}.fetch_add(end - first, simt::relaxed);
+  GPUHEAP_FN void operator()(unsigned) const {
+    simt::global_ref<uint32_t> const fresh{heap->fresh};
+    if (fresh.load(simt::relaxed) > first) fresh.store(first, simt::relaxed);
     simt::global_ref<uint32_t>{heap->num_chunks}.store(end, simt::relaxed);
   }
 };
@@ -124,7 +120,8 @@ struct look_at_chunks {
 
   GPUHEAP_FN fault fault_of(uint32_t chunk, chunk_word word) const {
     unsigned const region = layout_type::region_chunks, in_region = chunk % region;
-    bool const in_pool = (heap->pool.free.leaf(chunk / 64).load(simt::relaxed) >> chunk % 64 & 1) != 0;
+    bool const used_before = (heap->pool.free.leaf(chunk / 64).load(simt::relaxed) >> chunk % 64 & 1) != 0;
+    bool const in_pool = used_before != (chunk >= heap->fresh);
     bool const marked = (word.bits & chunk_word::marked) != 0;
     if (in_pool != (word.use() == chunk_word::unused)) return fault::in_no_use;
     if (word.use() != chunk_word::pages) {

@@ -36,8 +36,9 @@ struct search {
 };
 
 // The control block of a heap: its shared words, and all that threads do with them.
-template <tuning Tuning>
-struct control : large_allocations<Tuning> {
+template <class Named>
+struct control : large_allocations<Named> {
+  static constexpr tuning Tuning = Named::tuned;
   using spans::active_classes;
   using spans::at;
   using spans::partial_classes;
@@ -152,7 +153,8 @@ struct control : large_allocations<Tuning> {
   // leader's claim returned `claimed_bits`.
   //
   // Nearly all warps that come here wait while one thread refills their shard, and then claim again. This function does that and no more,
-  // in little code, since whole launches come here at once. A group with anything else to do takes its warp to malloc_slow().
+  // in little code, since whole launches come here at once. A group that is all of `here` and has the duty takes refill_for_all(). A group
+  // with anything else to do takes its warp to malloc_slow().
   GPUHEAP_FN void* wait_and_claim(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
     warp_group const g{group};
     shard_word claimed{claimed_bits};
@@ -170,8 +172,11 @@ struct control : large_allocations<Tuning> {
     for (unsigned polls = 0;; ++polls) {
       if (has_claim && claimed.serves(g.size())) result = at.address(claimed.page(), claimed.next() + g.rank(), c);
       if (simt::all_of(here, result != nullptr)) return result;
-      bool const other_things = claimed.is_reused() || claimed.is_idle() || (has_claim && claimed.duty_of(g.size()));
-      if (simt::any_of(here, result == nullptr && other_things) || polls == Tuning.wait_polls) break;
+      bool const duty = has_claim && claimed.duty_of(g.size()), other_things = claimed.is_reused() || claimed.is_idle() || duty;
+      if (simt::any_of(here, result == nullptr && other_things) || polls == Tuning.wait_polls) {
+        if (simt::all_of(here, group == here && duty && !claimed.is_reused())) return refill_for_all(here, d.at(c, k, 0), claimed.bits);
+        break;
+      }
       // Another shard; but not where all shards reach their ends together, and not where there shall be no more claims.
       if (!d.is_uniform() && result == nullptr && !claimed.is_overclaimed()) k = other_shard(k, d.lg_shards(), polls);
       uint64_t bits = 0;
@@ -192,7 +197,27 @@ struct control : large_allocations<Tuning> {
       // All lanes acquire what the leader acquired.
       simt::sync_warp(here);
     }
-    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result);
+    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result, {});
+  }
+  // Serves the lanes of `here`, one group, none of which has a slot: its claim, which returned `claimed_bits`, has the duty to refill a
+  // shard whose span is new, or idle. What malloc_slow() does with its state in a frame, this does in registers: all others wait for it.
+  GPUHEAP_COLD void* refill_for_all(lane_mask here, demand d, uint64_t claimed_bits) {
+    shard_word const claimed{claimed_bits};
+    warp_group const g{here};
+    unsigned const c = d.size_class(), slot = claimed.next() + g.rank();
+    // The first lanes get the last slots of the span that ends, the others the first ones of the next.
+    void* result = claimed.has_room() && slot < claimed.num_slots() ? at.address(claimed.page(), slot, c) : nullptr;
+    lane_mask const left = simt::ballot(here, result == nullptr);
+    uint64_t bits = 0;
+    if (g.leads()) bits = this->refill(d.at(c, d.shard(), simt::popcount(left)), claimed);
+    refill_result const got{simt::shuffle(here, bits, g.leader())};
+    // All lanes acquire what the leader acquired with the span.
+    simt::sync_warp(here);
+    if (got.takes_slow_path()) return malloc_slow(here, here, d, claimed_bits, true, nullptr, got);
+    unsigned const first = warp_group{left}.rank();
+    if (result == nullptr && first < got.span().num_slots()) result = at.address(got.span().page(), first, c);
+    if (simt::all_of(here, result != nullptr)) return result;
+    return malloc_slow(here, result == nullptr ? left : 0, d, claimed_bits, false, result, {});
   }
   // The shard to poll next, of 2^lg.
   [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned polls) {
@@ -200,14 +225,16 @@ struct control : large_allocations<Tuning> {
   }
 
   // The same for groups of lanes that have no `result` yet; the group of a lane that has one is 0. `has_claim`: their leaders' claims
-  // returned `claimed_bits`; otherwise they loaded it.
+  // returned `claimed_bits`; otherwise they loaded it. `begun`: what refill() returned to the group with the duty, if that is the slow
+  // path.
   //
   // The warp goes through the loop together, and all groups act in the same instruction where they can. Each pass serves lanes, then does
   // every refill for which a claim has the duty, then takes one step of each group's search. So no lane waits while another lane of its
   // warp has a duty, and none waits for a lane of its warp that is elsewhere.
-  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits, bool has_claim, void* result) {
-    request r{here, {group}, d, search::at(d.size_class(), d.shard()), {claimed_bits}, group != 0 && has_claim, result, {group}, false,
-              {},   0,       0};
+  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits, bool has_claim, void* result,
+                                 refill_result begun) {
+    request r{here,  {group}, d, search::at(d.size_class(), d.shard()), {claimed_bits}, group != 0 && has_claim, result, {group}, false,
+              begun, 0,       0};
     // Ends: a pass serves a lane; or takes a group's search one stage on; or waits for a refill by another thread, which waits for nobody;
     // or begins the search again because another thread relocated memory. A relocation serves its thread, or finds out once that something
     // is full or empty, so some thread always makes progress.
@@ -249,8 +276,9 @@ struct control : large_allocations<Tuning> {
   GPUHEAP_COLD void do_refills(request& r) {
     r.has_claim = r.duty;
     r.claimers.mask = r.g.mask & simt::ballot(r.here, r.result == nullptr);
+    refill_result const begun = r.got;
     r.got = {};
-    if (r.duty && r.g.leads()) r.got.bits = this->refill(duty_of(r), r.claimed);
+    if (r.duty && r.g.leads()) r.got.bits = begun.takes_slow_path() ? begun.bits : this->refill(duty_of(r), r.claimed);
   }
   [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.claimers.size()); }
   // The refills for which the fast path did not do.
@@ -310,13 +338,13 @@ struct control : large_allocations<Tuning> {
 // ---- far calls, from malloc, which is inlined
 
 // See wait_and_claim().
-template <tuning Tuning>
-GPUHEAP_COLD void* malloc_far(control<Tuning>* heap, lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
+template <class Named>
+GPUHEAP_COLD void* malloc_far(control<Named>* heap, lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
   return heap->wait_and_claim(here, group, d, claimed_bits);
 }
 // See malloc_large().
-template <tuning Tuning>
-GPUHEAP_COLD void* malloc_large_far(control<Tuning>* heap, lane_mask here, unsigned n, unsigned alignment) {
+template <class Named>
+GPUHEAP_COLD void* malloc_large_far(control<Named>* heap, lane_mask here, unsigned n, unsigned alignment) {
   return heap->malloc_large(here, n, alignment);
 }
 

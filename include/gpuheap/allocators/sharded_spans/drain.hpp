@@ -12,8 +12,8 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What a search does to the shards of other classes.
-template <tuning Tuning>
-struct drains : refills<Tuning> {
+template <class Named>
+struct drains : refills<Named> {
   using spans::active_classes;
   using spans::at;
   using spans::relocations;

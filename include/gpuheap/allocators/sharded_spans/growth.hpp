@@ -77,9 +77,9 @@ struct remove_segments {
   }
 };
 // Kernel of one warp: drains all shards that hold a span without using it.
-template <tuning Tuning>
+template <class Named>
 struct reclaim_all {
-  control<Tuning>* heap;
+  control<Named>* heap;
   GPUHEAP_FN void operator()(unsigned) const { (void)heap->reclaim(simt::active_mask(), size_classes::count); }
 };
 
@@ -128,7 +128,7 @@ struct growing_parts {
     launch(range.num_leaves(), add_segments{heap, range}, {.stream = stream});
   }
 
-  // Removes the free segments at the end of those `there`, except the first. Returns how many. Waits for the stream.
+  // Removes the free segments at the end of those `there`, except the first. Returns how many; they are removed in stream order.
   [[nodiscard]] unsigned remove_free(unsigned there, stream_ref stream) const {
     bitmap_tree const whole = at.whole_tree();
     std::vector<uint64_t> leaves(size_t{whole.num_leaves} * whole.leaf_stride);
@@ -140,7 +140,6 @@ struct growing_parts {
     if (left == there) return 0;
     segment_range const range{left, there};
     launch(range.num_leaves(), remove_segments{heap, range}, {.stream = stream});
-    simt::synchronize(stream);
     return there - left;
   }
 };

@@ -7,8 +7,8 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // malloc of requests that no slot is large enough for.
-template <tuning Tuning>
-struct large_allocations : drains<Tuning> {
+template <class Named>
+struct large_allocations : drains<Named> {
   using spans::at;
   using spans::relocations;
   using spans::segments;

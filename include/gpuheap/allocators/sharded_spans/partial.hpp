@@ -236,8 +236,9 @@ struct partial_spans : resets {
 };
 
 // How a refill chooses a partial span: each lane of the warp samples one, and the warp acquires the one with the greatest free share.
-template <tuning Tuning>
+template <class Named>
 struct partial_choice : partial_spans {
+  static constexpr tuning Tuning = Named::tuned;
   // What a lane found out about one partial span.
   struct sample {
     static constexpr unsigned is_not_partial = 127;  // of a span that is not partial: an attempt to acquire it takes it from the list

@@ -43,8 +43,18 @@ constexpr unsigned lg_shards_of_large = 6;      // a launch keeps a shard busy f
 constexpr unsigned lg_segments_per_shard = 3;   // log2 of the segments, rounded up, that a small launch needs for each shard that it uses
 constexpr unsigned lg_min_shards = 2;           // log2 of the shards of a large launch that needs little memory
 constexpr unsigned launches_per_span = 4;       // small launches that a new span lasts for, if they use one shard
+constexpr unsigned looks_for_row = 8;           // times that a refill looks at four more leaves for its row, before half of a row will do
+constexpr unsigned looks_for_half = 2;          // and after that, before the slow path is taken
 constexpr unsigned min_segment_pages = 52;      // pages: a new span of fewer shares a segment with other spans
 constexpr unsigned segment_round_up = 48;       // pages: a remainder of 64 - this or more becomes another segment
+// A tuning as a type. Its name is part of the names of all kernels and functions, and those are part of every object file.
+struct shipped {
+  static constexpr tuning tuned{};
+};
+template <tuning Tuning>
+struct tuned_as {
+  static constexpr tuning tuned = Tuning;
+};
 static_assert(1u << tuning{}.lg_span_slots <= structures::shard_word::max_slots);
 
 // ---- shards
@@ -84,17 +94,32 @@ template <tuning Tuning>
 
 // ---- reuse of partial spans
 
-// How often refills of a launch have sampled partial spans of one class in vain: up to `enough` times.
+// How often refills have sampled partial spans of one class in vain, since the last that found one: up to `enough` times. Then no refill of
+// that launch samples any, nor of the next few launches: 0 of them at first, and twice as many and one more each time that another launch
+// fails too, up to 15. Launches side by side thus share what each of them would find out.
+//
+//   bit  0       2          5
+//        | count | lg pause | launch |
 struct reuse_failures {
-  static constexpr unsigned enough = 3;
-  unsigned bits = 0;  // launch : 30 | count : 2
+  static constexpr unsigned enough = 3, max_lg_pause = 4, launch_at = 5;
+  static constexpr unsigned side_by_side = 16;  // a launch that began so many launches before the recorded one shares its count
+  unsigned bits = 0;
 
   // A launch that finds no partial span at its first refill looks for none later: those would be its own.
-  [[nodiscard]] GPUHEAP_HD static constexpr reuse_failures no_partial_span(unsigned launch) { return {launch << 2 | enough}; }
-  [[nodiscard]] GPUHEAP_HD constexpr bool in(unsigned launch) const { return (bits ^ launch << 2) <= enough; }
+  [[nodiscard]] GPUHEAP_HD constexpr reuse_failures no_partial_span(unsigned launch) const {
+    return {launch << launch_at | lg_pause() << 2 | enough};
+  }
+  // Whether this is the record of so many launches that `launch` is one of them.
+  [[nodiscard]] GPUHEAP_HD constexpr bool in(unsigned launch) const {
+    constexpr unsigned launches = ~0u >> launch_at;
+    return ((launch - (bits >> launch_at) + side_by_side) & launches) < side_by_side + (1u << lg_pause());
+  }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned count() const { return bits & 3; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_pause() const { return bits >> 2 & 7; }
   [[nodiscard]] GPUHEAP_HD constexpr reuse_failures one_more(unsigned launch) const {
-    return in(launch) ? reuse_failures{count() < enough ? bits + 1 : bits} : reuse_failures{launch << 2 | 1};
+    if (in(launch)) return {count() < enough ? bits + 1 : bits};
+    unsigned const longer = count() == 0 ? 0 : lg_pause() < max_lg_pause ? lg_pause() + 1 : max_lg_pause;
+    return {launch << launch_at | longer << 2 | 1};
   }
 };
 
@@ -230,8 +255,9 @@ struct row_place {
                                                        uint64_t low_leaves, bool apart, bool several_shards) {
   bool const side_by_side = several_shards && !apart;
   unsigned const nth = side_by_side ? k : 0, leaves_before = nth / (64 / n), all_rows = side_by_side ? num_shards / (64 / n) : 0;
+  unsigned const step = all_rows % leaves;
   return {apart || low_leaves == 0 ? first_leaf(c, k, leaves) : (simt::lowest_bit(low_leaves) + leaves_before) % leaves,
-          (nth - leaves_before * (64 / n)) * n, all_rows == 0 ? 1 : all_rows};
+          (nth - leaves_before * (64 / n)) * n, step == 0 ? 1 : step};
 }
 
 // A row of n free segments in a leaf, from bit `bit` on if there is one, else from the lowest place. A row of a quarter of n will do for a

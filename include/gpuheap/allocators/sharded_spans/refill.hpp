@@ -16,8 +16,9 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // What the thread of a claim with the duty does.
-template <tuning Tuning>
-struct refills : partial_choice<Tuning> {
+template <class Named>
+struct refills : partial_choice<Named> {
+  static constexpr tuning Tuning = Named::tuned;
   using spans::active_classes;
   using spans::at;
   using spans::failed_reuses_of;
@@ -65,18 +66,28 @@ struct refills : partial_choice<Tuning> {
                                                   has_partial,
                                                   {failures}});
     // relaxed: a hint.
-    if (plan.finds_no_partial) failed_reuses_of(c).store(reuse_failures::no_partial_span(simt::launch_id()).bits, simt::relaxed);
+    if (plan.finds_no_partial) failed_reuses_of(c).store(reuse_failures{failures}.no_partial_span(simt::launch_id()).bits, simt::relaxed);
     refill_result const slow_path = refill_result::on_slow_path(plan.pages, plan.reuses, plan.memory_is_low, old.has_span(), cursor);
     unsigned n = plan.segments;
     if (n == 0) return slow_path.bits;
     row_place const place = place_row(n, c, k, at.num_shards(), leaves, low_leaves, large && !d.is_uniform(), d.lg_shards() != 0);
-    unsigned leaf = place.leaf;
+    unsigned leaf = place.leaf, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
+    // Ends: after so many passes. A claim that fails is another thread's progress.
     GPUHEAP_NO_UNROLL
-    for (unsigned tries = 0; tries < 8; ++tries) {
-      if (tries == 4 && n > 1) n >>= 1;
+    for (unsigned passes = 0; passes < 32; ++passes) {
       free_row const row = find_row(bits, n, place.bit, large);
-      if (row.length != 0) {
+      if (row.length == 0) {
+        if (looks == looks_for_row && n > 1) n >>= 1;
+        if (looks++ == looks_for_row + looks_for_half) break;
+        // The loads of four leaves are in flight together.
+        uint64_t ahead[4];
+        for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf((leaf + (j + 1) * place.step) % leaves).load(simt::relaxed);
+        unsigned j = 0;
+        while (j < 3 && find_row(ahead[j], n, place.bit, large).length == 0) ++j;
+        leaf = (leaf + (j + 1) * place.step) % leaves;
+        bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
+      } else {
         // Also for the old span, from the exchange of the shard word until it is listed.
         relocations().begin();
         bool emptied = false;
@@ -88,9 +99,9 @@ struct refills : partial_choice<Tuning> {
         }
         segments().put_back(leaf, got, emptied);
         relocations().end();
+        leaf = (leaf + place.step) % leaves;
+        bits = whole.leaf(leaf).load(simt::relaxed);
       }
-      leaf = (leaf + place.step) % leaves;
-      bits = whole.leaf(leaf).load(simt::relaxed);
     }
     return slow_path.bits;
   }
@@ -113,7 +124,9 @@ struct refills : partial_choice<Tuning> {
       relocations().begin();
       f.got.bits |= refill_result::open;
     }
-    if (!f.got.span().has_span()) {
+    if (f.got.span().has_span()) {
+      failed_reuses_of(d.size_class()).store(0, simt::relaxed);
+    } else {
       // relaxed, all: hints.
       if (how.may_reuse())
         failed_reuses_of(d.size_class())
@@ -182,7 +195,8 @@ struct refills : partial_choice<Tuning> {
     // relaxed, all: published by the exchange of the shard word.
     at.header(page).fetch_add(span_header::to_new_span(c, length, of_segments), simt::relaxed);
     at.slots_of(page).prepare(num_slots);
-    this->write_tags(page, of_segments, span_tag::of_slots(c, length, f.d.shard(), true), length);
+    bool const is_successor = f.old.has_span() && f.d.lg_shards() != 0;
+    this->write_tags(page, of_segments, span_tag::of_slots(c, length, f.d.shard(), true).as_successor(is_successor), length);
     return shard_word::of_span(page, num_slots);
   }
   // Puts what was got into the shard, and does what can wait until then. Returns the span as if nothing of it were claimed; 0 for none.

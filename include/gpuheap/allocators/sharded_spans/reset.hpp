@@ -8,6 +8,9 @@
 // Meanwhile the shard word says that its span will come back. A thread that wants a slot of it, or wants to drain it, polls. So no search
 // misses the span, and no relocation is needed.
 //
+// A span is reset if half of it or more is claimed: otherwise the same launch again finds enough. A successor is reset from an eighth on.
+// Its launch began in another span, so the same launch again needs more than it claimed here, and would meet the end of this one.
+//
 // A free learns from what its own atomics returned whether it may be the last: it completed the word in which the unclaimed slots begin, or
 // all words of that group but those that are unclaimed, or a whole group. Of two such frees at the same time, each may miss the other's;
 // then the span is not reset, which costs a refill and nothing else.
@@ -24,10 +27,11 @@ struct resets : frees {
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned near_end(bool completes_a_word) {
     return slot_map::slots_per_word * (completes_a_word ? slot_map::words_per_group : 1) - 1;
   }
-  // Whether a free in word w of the span at `page` may have been its last. `claimed`: the shard word that the free saw. `after`: the word
-  // after the free. `full`: the count of the word's group after the free, or 0 if the free completed no word.
-  [[nodiscard]] GPUHEAP_HD static constexpr bool may_be_last(shard_word claimed, unsigned page, unsigned w, uint64_t after, unsigned full) {
-    if (!claimed.mostly_claimed(page)) return false;
+  // Whether a free in word w of the span at `page`, of which `tag` is a tag, may have been its last. `claimed`: the shard word that the
+  // free saw. `after`: the word after the free. `full`: the count of the word's group after the free, or 0 if the free completed no word.
+  [[nodiscard]] GPUHEAP_HD static constexpr bool may_be_last(shard_word claimed, unsigned page, span_tag tag, unsigned w, uint64_t after,
+                                                             unsigned full) {
+    if (!claimed.mostly_claimed(page, tag.is_successor())) return false;
     if (full == slot_map::words_per_group) return true;
     if (full != 0) return full == slot_map::full_words_of(w / slot_map::words_per_group, claimed.next(), claimed.num_slots());
     unsigned const into = claimed.next() - w * slot_map::slots_per_word;

@@ -46,15 +46,19 @@ inline void set_stack_bytes(size_t bytes) { detail::check(cudaDeviceSetLimit(cud
   }
   return p;
 }
-// Frees memory of allocate(). Waits for the device. Never throws: an error of an earlier kernel stays for the next check.
+// Frees memory of allocate(). Waits for the device. Never throws: an error of an earlier kernel stays for the next check. Memory of a context
+// that was reset is gone: the runtime's refusal of it is nobody's error.
 inline void deallocate(memory_kind kind, void* p) noexcept {
+  auto const forget = [](cudaError_t answer) {
+    if (answer == cudaErrorInvalidValue) (void)cudaGetLastError();
+  };
   switch (kind) {
     case memory_kind::device:
     case memory_kind::managed:
-      (void)cudaFree(p);
+      forget(cudaFree(p));
       break;
     case memory_kind::pinned:
-      (void)cudaFreeHost(p);
+      forget(cudaFreeHost(p));
       break;
     case memory_kind::host:
       ::operator delete (p, std::align_val_t{4096});
