@@ -9,7 +9,7 @@ __device__ __forceinline__ void* allocate(gpuheap_handle heap, size_t bytes) {
   return with_heap(heap, [=](auto const& all) { return all.malloc(bytes); });
 }
 __device__ __forceinline__ int deallocate(gpuheap_handle heap, void* p) {
-  return with_heap(heap, [=](auto const& all) { return static_cast<int>(all.free(p)); });
+  return with_heap(heap, [=](auto const& all) { return static_cast<int>(all.free_when_called(p)); });
 }
 
 }  // namespace

@@ -22,6 +22,14 @@ template <class A>
 concept reports_refused_frees = answers_free<A> && requires(A const& a, void* p, void (*refused)(void*, free_status)) {
   { a.free(p, refused) } -> simt::same_as<free_status>;
 };
+// free_neighbours(p, status, far): free(p) for code that is called rather than inlined, where a whole warp frees neighbouring blocks.
+// false: it is another case, and nothing was done. What far(marked) returns is the status where finish_marked(lanes, p, marked, refused)
+// has to end the call, out of line.
+template <class A>
+concept has_free_neighbours = reports_refused_frees<A> &&
+    requires(A const& a, void* p, free_status& status, free_status (*far)(typename A::marked const&)) {
+  { a.free_neighbours(p, status, far) } -> simt::same_as<bool>;
+};
 // usable_size(p): the number of bytes that a program may use at p, a pointer as malloc returned it. For any other pointer the result is 0
 // if the allocator detects foreign frees.
 template <class A>

@@ -168,15 +168,19 @@ class heap_inspection {
   }
   // Throws the finding that a kernel left before misuse stopped it, if one did; once.
   void throw_misuse_words(char const* how) {
-    if (misuse_words_.base() == nullptr) return;
-    auto& words = *static_cast<misuse_words*>(misuse_words_.base());
-    // acquire: pairs with the release in stop_kernel(); the finding is read after it.
-    if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{words.written}.load(simt::acquire) == 0) return;
-    misuse_words const last = words;
-    words = {};  // no kernel runs: the device has stopped
-    throw misuse_error(text_of("gpuheap: a kernel was stopped because a heap of '%s' was misused: %s. (%s)", Allocator::traits.name,
-                               detail::misuse_text(last.finding, last.file).c_str(), how),
-                       last.finding);
+    if constexpr (finds_misuse<Allocator>) {
+      if (misuse_words_.base() == nullptr) return;
+      auto& words = *static_cast<misuse_words*>(misuse_words_.base());
+      // acquire: pairs with the release in stop_kernel(); the finding is read after it.
+      if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{words.written}.load(simt::acquire) == 0) return;
+      misuse_words const last = words;
+      words = {};  // no kernel runs: the device has stopped
+      throw misuse_error(text_of("gpuheap: a kernel was stopped because a heap of '%s' was misused: %s. (%s)", Allocator::traits.name,
+                                 detail::misuse_text(last.finding, last.file).c_str(), how),
+                         last.finding);
+    } else {
+      (void)how;
+    }
   }
   // Called when the heap is as new.
   void forget_misuse(stream_ref stream) {

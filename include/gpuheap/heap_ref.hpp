@@ -8,6 +8,7 @@
 #include <gpuheap/default_allocator.hpp>
 #include <gpuheap/failure_record.hpp>
 #include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/far_call.hpp>
 #include <gpuheap/simt/types.hpp>
 #include <gpuheap/statistics.hpp>
 
@@ -87,6 +88,27 @@ class heap_ref {
       }
     } else {
       return free_status::null;
+    }
+  }
+
+  // @brief Frees a block as free() does, in a function that is called rather than inlined.
+  //
+  // Such a function saves each register that it uses beyond a few, which costs as much as the free itself. So it has the common case alone,
+  // of a whole warp that frees neighbouring blocks, and calls other functions for the rest.
+  // @param p as for free()
+  // @return as free()
+  // @note The view lies in the GPU's global memory. Device.
+  GPUHEAP_FN free_status free_when_called(void* p) const {
+    if constexpr (!knows_bytes && has_free_neighbours<Allocator>) {
+      free_status status;
+      auto const rest = [&](auto const& m) { return simt::far_call(&finish_free<simt::remove_cvref_t<decltype(m)>>, this, p, m); };
+      if (!is_empty() && allocator_.free_neighbours(p, status, rest)) {
+        if (status == free_status::done) statistics_.freed(0);
+        return status;
+      }
+      return simt::far_call(&free_far, this, p);
+    } else {
+      return free(p);
     }
   }
 
@@ -480,6 +502,14 @@ class heap_ref {
       allocator_.free(p);
       return p == nullptr ? free_status::null : free_status::done;
     }
+  }
+
+  // Far calls of free_when_called().
+  GPUHEAP_COLD static free_status free_far(heap_ref const* all, void* p) { return all->free(p); }
+  template <class Marked>
+  GPUHEAP_COLD static free_status finish_free(heap_ref const* all, void* p, Marked m) {
+    auto const refused = [record = all->record_](void* what, free_status why) { detail::record_refused_free(record, what, why); };
+    return all->allocator_.finish_marked(simt::all_lanes, p, m, refused);
   }
 
   // Blocks are aligned to at least 16 bytes: whole words first, then the bytes left over.

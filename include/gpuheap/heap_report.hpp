@@ -156,7 +156,7 @@ inline void read_failures(statistics& s, failure_record const& record) {
   s.first_foreign_free = record.first_foreign_free;
 }
 
-[[nodiscard]] inline std::string no_memory_text(memory::resource const& from, simt::size_t bytes, std::string const& refusal) {
+[[gnu::cold, nodiscard]] inline std::string no_memory_text(memory::resource const& from, simt::size_t bytes, std::string const& refusal) {
   std::string const source = from.name();
   auto const there = from.query();
   std::string const has = there ? text_of("there are %s of %s, %s free", memory::format_bytes(there->total_bytes).c_str(), source.c_str(),

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -269,7 +270,50 @@ TEST_F(MallocService, StatisticsAreToldAtTheEndOfContextsAndOfTheProcess) {
   std::string const at_exit = testing::internal::GetCapturedStderr();
   EXPECT_NE(at_exit.find("device 2 (Fake)"), std::string::npos) << at_exit;
   // Neither current nor a device's primary context: it may be gone, and is not touched.
-  EXPECT_EQ(at_exit.find("device 3"), std::string::npos) << at_exit;
+  EXPECT_NE(at_exit.find("gpuheap: device 3 (Fake): 1 heap cannot be asked, since its context ended unseen"), std::string::npos) << at_exit;
+  EXPECT_EQ(seen.reported, 2);
+}
+
+TEST_F(MallocService, HeapsWhoseContextEndedUnseenAreCountedAtTheEnd) {
+  for (char const* wanted : {"1", "json", "0"}) {
+    setenv("GPUHEAP_STATS", wanted, 1);
+    seen.reported = 0;
+    service s{table, fake_driver()};
+    for (std::uint64_t const id : {100, 101, 102}) {  // the same device
+      seen.current = id;
+      (void)s.before_launch(nullptr);
+    }
+    seen.current = 0;
+    testing::internal::CaptureStderr();
+    s.process_ends();
+    std::string const said = testing::internal::GetCapturedStderr();
+    std::string const why =
+        "3 heaps cannot be asked, since their contexts ended unseen, as by cudaDeviceReset, or cannot be entered at the "
+        "program's end; GPUHEAP_WATCH=1 (--watch) asks while the program runs, and a program relinked with "
+        "gpuheap::malloc tells before each cudaDeviceReset";
+    EXPECT_EQ(said, std::string_view{wanted} == "1"      ? "gpuheap: device 1 (Fake): " + why + "\n"
+                    : std::string_view{wanted} == "json" ? "{\"gpuheap\": \"no heap\", \"device\": 1, \"why\": \"" + why + "\"}\n"
+                                                         : "");
+    EXPECT_EQ(seen.reported, 0);
+  }
+}
+
+TEST_F(MallocService, AHeapThatDoesNotAnswerIsToldInTheFormThatIsAskedFor) {
+  table.report = [](void*, provider_report*, provider_live*, std::size_t, provider_text* why) {
+    std::strcpy(why->words, "the device is lost");
+    return -1L;
+  };
+  for (char const* wanted : {"1", "json"}) {
+    setenv("GPUHEAP_STATS", wanted, 1);
+    service s{table, fake_driver()};
+    seen.current = 100;
+    (void)s.before_launch(nullptr);
+    testing::internal::CaptureStderr();
+    s.process_ends();
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), std::string_view{wanted} == "json"
+                                                          ? "{\"gpuheap\": \"no heap\", \"device\": 1, \"why\": \"the device is lost\"}\n"
+                                                          : "gpuheap: device 1 (Fake): the heap cannot be asked: the device is lost\n");
+  }
 }
 
 TEST_F(MallocService, FindingsAreToldWithoutBeingAskedFor) {

@@ -388,6 +388,18 @@ def test_statistics_are_json_if_asked_for(bench: Bench, compiled: Compile) -> No
     assert found["sizes"] == [{"block_bytes": 16, "blocks": 3}]
 
 
+def test_a_heap_whose_device_was_reset_is_told(bench: Bench, compiled: Compile) -> None:
+    steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "unnamed-reset")
+    ran = bench.gpuheap("--stats", str(STEPS), *steps)
+    assert (ran.returncode, ran.stdout) == (0, "done\n")
+    (line,) = ran.stderr.splitlines()
+    assert line.startswith("gpuheap: device 0 (Double): 1 heap cannot be asked, since its context ended unseen, as by cudaDeviceReset")
+    # The heap of the context that comes next is asked.
+    ran = bench.gpuheap("--stats", str(STEPS), *steps, "context", steps[1], "launch=make")
+    assert "gpuheap: device 0 (Double): not freed: " in ran.stderr
+    assert ran.stderr.count(" 1 heap cannot be asked") == 1
+
+
 def test_samples_that_cannot_be_had_are_told(bench: Bench, compiled: Compile) -> None:
     steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "sleep=0.1")
     bench.gpuheap("--watch-file", "series.jsonl", "--every", "0.02", str(STEPS), *steps, PROVIDER_NO_SAMPLE="1")

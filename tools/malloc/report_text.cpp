@@ -68,8 +68,8 @@ std::string report_json(char const* what, double seconds, int device, char const
   return text + "}";
 }
 
-std::string no_sample_json(int device, char const* why) {
-  return "{\"gpuheap\": \"no sample\", \"device\": " + std::to_string(device) + ", \"why\": " + quoted(why) + "}";
+std::string no_answer_json(char const* what, int device, char const* why) {
+  return "{\"gpuheap\": " + quoted(what) + ", \"device\": " + std::to_string(device) + ", \"why\": " + quoted(why) + "}";
 }
 
 std::string sample_text(double seconds, provider_report const& report) {

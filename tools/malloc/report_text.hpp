@@ -19,8 +19,8 @@ namespace gpuheap::device_malloc {
 [[nodiscard]] std::string report_json(char const* what, double seconds, int device, char const* name, char const* allocator,
                                       provider_report const& report, std::vector<provider_live> const* live);
 
-/// One JSON object on one line in place of a sample that could not be had.
-[[nodiscard]] std::string no_sample_json(int device, char const* why);
+/// One JSON object on one line in place of a sample or a report that could not be had: `what` is "no sample" or "no heap".
+[[nodiscard]] std::string no_answer_json(char const* what, int device, char const* why);
 
 /// The same numbers for a reader: "2.0 s: 12 MiB of 64 MiB held, 10 live blocks of 1.5 KiB in all, 0 requests found no memory".
 [[nodiscard]] std::string sample_text(double seconds, provider_report const& report);

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,6 +29,8 @@ thread_local last_context last;
 // Captures of the program under way. relaxed, all: a launch that a capture must not disturb is ordered after the capture's begin by the
 // program, on one thread or by what its threads do.
 std::atomic<int> captures{0};
+
+std::string line_head(CUdevice device, std::string const& name) { return "gpuheap: device " + std::to_string(device) + " (" + name + ")"; }
 
 bool wants_stats() {
   char const* const text = std::getenv("GPUHEAP_STATS");
@@ -108,26 +111,28 @@ served_context* service::make(CUcontext context, std::uint64_t id) {
   return &served;
 }
 
-// Calls ask() with the context of a heap current, if it is there. A context that a program destroyed must not be touched: only the current
-// one, and a device's primary one, which can be asked for by another name, are known to be there.
+// Calls ask() with the context of a heap current, if it is there; returns whether it is. A context that a program destroyed must not be
+// touched: only the current one, and a device's primary one, which can be asked for by another name, are known to be there.
 template <class Ask>
-void service::in_context_of(served_context const& served, Ask ask) {
+bool service::in_context_of(served_context const& served, Ask ask) {
   CUcontext current = nullptr, found = nullptr;
   unsigned long long id = 0;
   if (driver_.context_current(&current) == CUDA_SUCCESS && current != nullptr && driver_.context_id(current, &id) == CUDA_SUCCESS &&
       id == served.id) {
     ask();
-    return;
+    return true;
   }
   unsigned flags = 0;
   int active = 0;
-  if (driver_.primary_state(served.device, &flags, &active) != CUDA_SUCCESS || active == 0) return;
-  if (driver_.primary_retain(&found, served.device) != CUDA_SUCCESS) return;
-  if (driver_.context_id(found, &id) == CUDA_SUCCESS && id == served.id && driver_.push_context(found) == CUDA_SUCCESS) {
+  if (driver_.primary_state(served.device, &flags, &active) != CUDA_SUCCESS || active == 0) return false;
+  if (driver_.primary_retain(&found, served.device) != CUDA_SUCCESS) return false;
+  bool const is_there = driver_.context_id(found, &id) == CUDA_SUCCESS && id == served.id && driver_.push_context(found) == CUDA_SUCCESS;
+  if (is_there) {
     ask();
     (void)driver_.pop_context(&current);
   }
   (void)driver_.primary_release(served.device);
+  return is_there;
 }
 
 // On the watch's thread. A launch that is to make or grow a heap waits for this at most as long as it would wait for the device anyway.
@@ -150,15 +155,13 @@ void service::print_sample(served_context const& served) const {
   provider_report report{};
   provider_text why{};
   if (!table_.sample(served.heap, &report, &why)) {
-    lines_->write(lines_->are_json() ? no_sample_json(served.device, why.words)
+    lines_->write(lines_->are_json() ? no_answer_json("no sample", served.device, why.words)
                                      : "gpuheap: device " + std::to_string(served.device) + ": the heap cannot be asked: " + why.words);
     return;
   }
   double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
-  char name[128] = "";
-  (void)driver_.device_name(name, sizeof name, served.device);
   if (lines_->are_json()) {
-    lines_->write(report_json("sample", seconds, served.device, name, table_.allocator, report, nullptr));
+    lines_->write(report_json("sample", seconds, served.device, name_of(served.device).c_str(), table_.allocator, report, nullptr));
   } else {
     lines_->write("gpuheap: device " + std::to_string(served.device) + ": " + sample_text(seconds, report));
   }
@@ -191,14 +194,35 @@ void service::process_ends() {
   if (watch_ != nullptr && !watch_->stop(longest_look)) return;
   std::unique_lock const lock{mutex_, std::try_to_lock};  // exit() may be called where the lock is held, as by a handler of Ctrl-C
   if (!lock.owns_lock()) return;
+  std::map<CUdevice, std::size_t> unknown;  // how many heaps of the device cannot be asked
   for (served_context& served : contexts_) {
     std::unique_lock const in_use{served.in_use, std::try_to_lock};
     if (!in_use.owns_lock() || served.heap == nullptr) continue;
-    in_context_of(served, [&] {
+    bool const asked = in_context_of(served, [&] {
       if (watch_ != nullptr) print_sample(served);
       print_report(served);
     });
+    if (!asked) ++unknown[served.device];
   }
+  for (auto const& [device, num_heaps] : unknown) print_unknown(device, num_heaps);
+}
+
+void service::print_unknown(CUdevice device, std::size_t num_heaps) const {
+  if (!stats_ && table_.findings == nullptr) return;
+  std::string const why =
+      std::to_string(num_heaps) +
+      (num_heaps == 1 ? " heap cannot be asked, since its context" : " heaps cannot be asked, since their contexts") +
+      " ended unseen, as by cudaDeviceReset, or cannot be entered at the program's end; GPUHEAP_WATCH=1 (--watch) asks while"
+      " the program runs, and a program relinked with gpuheap::malloc tells before each cudaDeviceReset";
+  std::fprintf(
+      stderr, "%s\n",
+      stats_json_ ? no_answer_json("no heap", device, why.c_str()).c_str() : (line_head(device, name_of(device)) + ": " + why).c_str());
+}
+
+std::string service::name_of(CUdevice device) const {
+  char name[128] = "";
+  (void)driver_.device_name(name, sizeof name, device);
+  return name;
 }
 
 void service::print_findings(served_context const& served, std::string const& head) const {
@@ -215,9 +239,8 @@ void service::print_findings(served_context const& served, std::string const& he
 
 void service::print_report(served_context const& served) const {
   if (!stats_ && table_.findings == nullptr) return;
-  char name[128] = "";
-  (void)driver_.device_name(name, sizeof name, served.device);
-  std::string const head = "gpuheap: device " + std::to_string(served.device) + " (" + name + ")";
+  std::string const name = name_of(served.device);
+  std::string const head = line_head(served.device, name);
   if (table_.findings != nullptr) print_findings(served, head);
   if (!stats_) return;
   provider_report report{};
@@ -225,12 +248,14 @@ void service::print_report(served_context const& served) const {
   std::vector<provider_live> live(256);
   long const lines = table_.report(served.heap, &report, live.data(), live.size(), &why);
   if (lines < 0) {
-    std::fprintf(stderr, "%s: the heap cannot be asked: %s\n", head.c_str(), why.words);
+    std::fprintf(stderr, "%s\n",
+                 stats_json_ ? no_answer_json("no heap", served.device, why.words).c_str()
+                             : (head + ": the heap cannot be asked: " + why.words).c_str());
     return;
   }
   live.resize(std::min(live.size(), static_cast<std::size_t>(lines)));
   if (stats_json_) {
-    std::fputs((report_json("heap", -1, served.device, name, table_.allocator, report, &live) + "\n").c_str(), stderr);
+    std::fputs((report_json("heap", -1, served.device, name.c_str(), table_.allocator, report, &live) + "\n").c_str(), stderr);
     return;
   }
   std::fputs(report_text(head, table_.allocator, report, live).c_str(), stderr);

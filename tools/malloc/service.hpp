@@ -70,7 +70,8 @@ class service {
   void context_ends();
 
   /// At the end of the process, while the driver still answers: prints what GPUHEAP_STATS asks for of every heap whose context can be had,
-  /// what a heap that finds misuse has found, and, under GPUHEAP_WATCH, how much each heap holds at last.
+  /// what a heap that finds misuse has found, and, under GPUHEAP_WATCH, how much each heap holds at last. Of heaps whose context cannot be
+  /// had it prints how many there are, and why nothing is known of them.
   void process_ends();
 
   [[nodiscard]] provider const& table() const { return table_; }
@@ -80,11 +81,13 @@ class service {
   served_context* make(CUcontext context, std::uint64_t id);
   void grow(served_context& served);
   template <class Ask>
-  void in_context_of(served_context const& served, Ask ask);
+  bool in_context_of(served_context const& served, Ask ask);
   void look_at_all();
   void look_at(served_context& served);
   void print_sample(served_context const& served) const;
   void print_report(served_context const& served) const;
+  void print_unknown(CUdevice device, std::size_t num_heaps) const;
+  [[nodiscard]] std::string name_of(CUdevice device) const;
   void print_findings(served_context const& served, std::string const& head) const;
 
   provider const& table_;

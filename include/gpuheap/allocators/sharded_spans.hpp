@@ -74,6 +74,14 @@ class basic_sharded_spans {
 
   basic_sharded_spans() = default;
 
+  // What a free found out by its own atomics, and what it needs to go on where there is more to do.
+  struct marked {
+    sharded::freed f;
+    structures::span_tag tag;
+    unsigned page = 0;
+    simt::uint64_t before = 0, claimed = 0;  // the word that this lane's atomic returned; the shard word
+  };
+
   // ---- device: any thread, any divergence
 
   // Returns at least `bytes` (0 counts as 1), aligned to 16; nullptr if nothing fits.
@@ -112,6 +120,32 @@ class basic_sharded_spans {
     marked m;
     bool const rare = here == simt::all_lanes ? mark(simt::all_lanes, p, m) : mark(here, p, m);
     if (!rare) return p == nullptr ? free_status::null : free_status::done;
+    return finish_marked(here, p, m, refused);
+  }
+
+  // The same for code that is called rather than inlined: it saves each register that it uses beyond a few, so it has little to do. Frees p
+  // if all lanes of a whole warp call, with the slots of one span in their order. Returns false, and has done nothing, if they do not.
+  // Otherwise `status` is what free() would return; where there is more to do, it comes from far(marked), which calls finish_marked().
+  template <class Far>
+  GPUHEAP_FN bool free_neighbours(void* p, free_status& status, Far far) const {
+    if (simt::active_mask() != simt::all_lanes) return false;
+    simt::size_t const page = at_.page_of(p);
+    auto const found = at_.tag_of(page);
+    sharded::layout::place at{};
+    if (found.tag.is_slotted()) at = at_.locate(p, static_cast<unsigned>(page), found);
+    unsigned const lane = simt::lane_id();
+    unsigned const page0 = simt::shuffle(simt::all_lanes, at.page, 0), slot0 = simt::shuffle(simt::all_lanes, at.slot, 0);
+    if (!simt::all_of(simt::all_lanes, at.exact() && at.page == page0 && at.slot == slot0 + lane)) return false;
+    unsigned const b = at.slot % structures::slot_map::slots_per_word;
+    status = free_status::done;
+    marked m;
+    if (mark_slots(simt::all_lanes, at, share_of_neighbours(simt::all_lanes, simt::all_lanes, true, b, lane), true, false, m))
+      status = far(m);
+    return true;
+  }
+  // What is left of a free of which mark() or free_neighbours() says so. All lanes of `here` call.
+  template <class Refused>
+  GPUHEAP_FN free_status finish_marked(simt::lane_mask here, void* p, marked const& m, Refused refused) const {
     free_status status = m.f.is_null() ? free_status::null : free_status::done;
     simt::uint64_t last_of = m.f.is_last() ? m.claimed : 0;  // the shard word of a span that may have to be reset
     structures::span_tag tag = m.tag;
@@ -294,13 +328,13 @@ class basic_sharded_spans {
   static constexpr sharded::tuning Tuning = Named::tuned;
   static constexpr simt::size_t max_alignment = simt::size_t{2} << 20;
 
-  // What a free found out by its own atomics, and what it needs to go on where there is more to do.
-  struct marked {
-    sharded::freed f;
-    structures::span_tag tag;
-    unsigned page = 0;
-    simt::uint64_t before = 0, claimed = 0;  // the word that this lane's atomic returned; the shard word
+  // A lane's part in the atomics of a warp. `lanes`: those whose bits one atomic sets; the lowest of them executes it. `mask`: the bits
+  // that this lane is to set, 0 if another lane sets its bit.
+  struct share {
+    simt::lane_mask lanes = 0;
+    simt::uint64_t mask = 0;
   };
+
   // Sets the bits of the slots that the lanes of `here` free. False: that was all, and m is not written. True: there is more to do, for a
   // pointer that is not a live slot; a span that is to be listed; a group that became free, and perhaps its span; or a span that may have
   // to be reset. All lanes of `here` call.
@@ -314,6 +348,14 @@ class basic_sharded_spans {
     unsigned const w = at.slot / slot_map::slots_per_word, b = at.slot % slot_map::slots_per_word;
     auto const map = at_.slots_of(at.page);
     share const mine = several ? aggregate(here, at, map, w, b) : share{here, at.exact() ? simt::uint64_t{1} << b : 0};
+    return mark_slots(here, at, mine, several, p == nullptr, m);
+  }
+  // The same once this lane knows its slot and its part in the warp's atomics.
+  GPUHEAP_FN bool mark_slots(simt::lane_mask here, sharded::layout::place const& at, share const& mine, bool several, bool is_null,
+                             marked& m) const {
+    using structures::slot_map;
+    auto const map = at_.slots_of(at.page);
+    unsigned const w = at.slot / slot_map::slots_per_word;
     // relaxed: this lane's look at its own slot while that is live. Afterwards the span might be reset.
     structures::shard_word claimed{};
     if (at.exact() && at.tag.may_have_unclaimed()) claimed.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
@@ -336,7 +378,7 @@ class basic_sharded_spans {
     bool const special = !at.exact() || found_bits || crossed || near_end;
     if (several ? !simt::any_of(here, special) : !special) return false;
     sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, mine.lanes == 0 ? simt::lane_id() : simt::lowest_bit(mine.lanes),
-                                          at.exact(), p == nullptr, crossed, (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);
+                                          at.exact(), is_null, crossed, (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);
     if (near_end || (Tuning.resets && crossed)) {
       f = f.near_end(claimed.is_unclaimed(at.page, at.slot),
                      Tuning.resets && mine.mask != 0 && sharded::resets::may_be_last(claimed, at.page, at.tag, w, before | mine.mask, full));
@@ -344,12 +386,14 @@ class basic_sharded_spans {
     m = {f, at.tag, at.page, before, claimed.bits};
     return simt::any_of(here, f.is_rare() || f.is_last());
   }
-  // A lane's part in the atomics of a warp. `lanes`: those whose bits one atomic sets; the lowest of them executes it. `mask`: the bits
-  // that this lane is to set, 0 if another lane sets its bit.
-  struct share {
-    simt::lane_mask lanes = 0;
-    simt::uint64_t mask = 0;
-  };
+  // The part of a lane that frees bit b of a word, where the lanes `with` of `here` free neighbouring slots in their order: in one word or
+  // two. `rank`: of this lane in `with`, to which it belongs if it is `exact`.
+  GPUHEAP_FN static share share_of_neighbours(simt::lane_mask here, simt::lane_mask with, bool exact, unsigned b, unsigned rank) {
+    bool const in_second = b < rank;
+    simt::lane_mask const second = simt::ballot(here, exact && in_second), lanes = in_second ? second : with & ~second;
+    bool const leads = exact && (rank == 0 || b == 0);
+    return {lanes, leads ? simt::uint64_t{simt::all_lanes >> (simt::warp_lanes - simt::popcount(lanes))} << b : 0};
+  }
   // Aggregates the frees of the lanes of `here`, two or more: this lane's slot is `at`, bit b of word w of `map`. All of them call.
   GPUHEAP_FN static share aggregate(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map, unsigned w,
                                     unsigned b) {
@@ -360,12 +404,7 @@ class basic_sharded_spans {
     auto const span0 = simt::shuffle(here, span, first);
     unsigned const slot0 = simt::shuffle(here, at.slot, first);
     bool const in_order = span == span0 && at.slot == slot0 + rank;
-    if (simt::all_of(here, in_order || !at.exact())) {
-      bool const in_second = b < rank;
-      simt::lane_mask const second = simt::ballot(here, at.exact() && in_second), lanes = in_second ? second : with & ~second;
-      bool const leads = at.exact() && (rank == 0 || b == 0);
-      return {lanes, leads ? simt::uint64_t{simt::all_lanes >> (simt::warp_lanes - simt::popcount(lanes))} << b : 0};
-    }
+    if (simt::all_of(here, in_order || !at.exact())) return share_of_neighbours(here, with, at.exact(), b, rank);
     // Several sizes: the same for each word.
     auto const word = at.exact() ? reinterpret_cast<simt::uint64_t>(map.words + w) : 0;
     structures::warp_group const same = structures::warp_group::of_equal(here, word);

@@ -203,7 +203,7 @@ class address_range {
   }
 
   [[nodiscard]] std::string no_memory_text(simt::size_t bytes, std::string const& refusal) const {
-    simt::device_info const device = simt::query_device();
+    simt::device_memory const device = simt::query_memory();
     return text_of(
         "gpuheap: cannot map %s: there are %s of device memory, %s of it free, and this range holds %s. Map less, or free other memory of "
         "the device. (%s)",

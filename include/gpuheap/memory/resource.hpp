@@ -107,7 +107,7 @@ class machine_memory {
   // @return how much of this kind there is. For managed memory: what can stay on the device, though more can be had
   [[nodiscard]] std::optional<capacity> query() const {
     if (kind_ == simt::memory_kind::pinned || kind_ == simt::memory_kind::host) return host_capacity();
-    simt::device_info const device = simt::query_device();
+    simt::device_memory const device = simt::query_memory();
     return capacity{device.total_bytes, device.free_bytes};
   }
   [[nodiscard]] std::string name() const {

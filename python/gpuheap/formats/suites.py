@@ -168,10 +168,12 @@ def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite,
     chosen: dict[str, list[str]] = {}
     whole = [name for name in suites if name != "quick"]
     for target in [name for named in targets for name in (whole if named == "all" else [named])]:
+        if target.endswith(".toml"):
+            raise UserError(f"'{target}' is the name of a file: give that of a suite whose file lies in benchmarks/suites: {', '.join(suites)}")
         suite_name, _, case_name = target.partition("/")
         if case_name:
             if suite_name not in suites:
-                # With more than one slash it is a path, and no case of a suite.
+                # With more than one slash it is no case of a suite.
                 raise unknown_name("suite", target if "/" in case_name or not suite_name else suite_name, suites)
             if case_name not in suites[suite_name].cases:
                 raise unknown_name(f"case of suite {suite_name}", case_name, suites[suite_name].cases)

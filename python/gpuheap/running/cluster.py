@@ -121,10 +121,11 @@ class Cluster:
         return bool(self._client.status == "running")
 
     def answers(self) -> bool:
-        """Whether the client is connected and something listens at the scheduler's address, since the client notices a lost scheduler late."""
+        """Whether the scheduler answers a question now: the client notices a lost one late, and the system takes connections for one that is just ending."""
         try:
-            _reachable(self.address)
-        except UserError:
+            _reachable(self.address)  # refused at once, where nothing listens
+            self._client.sync(self._client.scheduler.echo, data=0, callback_timeout=CONNECT_S)
+        except Exception:
             return False
         return self.connected
 

@@ -128,9 +128,11 @@ def mutated(mutant: Mutant, into: Path) -> Path:
 def program(include: Path, into: Path) -> Path:
     """Compiles mix.cpp over these headers."""
     made = into / "mix"
+    # Where ./test puts Boost for a user who is not root.
+    unpacked = [f"{option}{folder}" for folder in (ROOT / "build/deps/usr/lib").glob("*-linux-gnu") for option in ("-L", "-Wl,-rpath=")]
     subprocess.run(
         ["g++", "-std=c++20", "-O1", "-w", "-DGPUHEAP_BACKEND_HOST", f"-I{include}", f"-I{ROOT / 'simulator/include'}"]
-        + [str(HERE / "mix.cpp"), "-o", str(made), str(SIMULATOR), "-lboost_context", "-lpthread"],
+        + [str(HERE / "mix.cpp"), "-o", str(made), str(SIMULATOR), *unpacked, "-lboost_context", "-lpthread"],
         check=True,
         capture_output=True,
         text=True,
@@ -139,7 +141,9 @@ def program(include: Path, into: Path) -> Path:
 
 
 def explore(made: Path, seeds: int, seconds: float = 300) -> tuple[bool, str]:
-    """Runs it: whether all schedules passed, and what it printed last. A program that ends by a signal or hangs has failed."""
+    """Runs it: whether all schedules passed, and what it printed last. A program that ends by a signal or hangs has failed.
+
+    Raises RuntimeError if the program did not begin."""
     try:
         ran = subprocess.run(
             [str(made), str(seeds)],
@@ -150,6 +154,8 @@ def explore(made: Path, seeds: int, seconds: float = 300) -> tuple[bool, str]:
         )
     except subprocess.TimeoutExpired:
         return False, f"no end within {seconds:.0f} s"
+    if ran.returncode == 127:  # the loader's answer where a library is missing
+        raise RuntimeError(ran.stderr)
     lines = [line for line in ran.stdout.splitlines() if line.strip()]
     said = next((line for line in lines if "schedules" in line), lines[-1] if lines else "")
     return ran.returncode == 0, said if ran.returncode >= 0 else f"ended by signal {-ran.returncode}"

@@ -9,7 +9,7 @@
 //   wrapper=FILE    loads a library through nvcc's wrapper; linked=IMAGE,PART,PART through the wrapper of a linked image
 //   launch=KERNEL   of what was loaded last; graph: launches one
 //   capture, end    of a stream, which launches go to meanwhile
-//   unload, reset, fork
+//   unload, reset, fork; unnamed-reset: as the CUDA runtime resets, by a function that has no name
 //   sleep=SECONDS, exit=N, abort
 //
 // Each step that fails prints the driver's error, and the program goes on.
@@ -28,6 +28,8 @@
 #include <iterator>
 #include <string>
 #include <vector>
+
+#include "tests/host/double/private_table.hpp"
 
 namespace {
 
@@ -114,6 +116,11 @@ class program {
     if (what == "unload" && library_ != nullptr) return DRIVER(cuLibraryUnload, cuLibraryUnload, 12000)(library_);
     if (what == "unload") return DRIVER(cuModuleUnload, cuModuleUnload, 2000)(module_);
     if (what == "reset") return DRIVER(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset_v2, 11000)(0);
+    if (what == "unnamed-reset") {
+      void const* table = nullptr;
+      CUresult const result = DRIVER(cuGetExportTable, cuGetExportTable, 3000)(&table, &driver_double::private_table_id);
+      return result == CUDA_SUCCESS ? static_cast<driver_double::private_table const*>(table)->reset(0) : result;
+    }
     if (what == "fork") {
       if (fork() == 0) return CUDA_SUCCESS;  // the child does the rest
       int status = 0;

@@ -169,6 +169,16 @@ struct device_info {
   return info;
 }
 
+// How much memory the current device has.
+struct device_memory {
+  size_t total_bytes = 0, free_bytes = 0;
+};
+[[nodiscard]] inline device_memory query_memory() {
+  device_memory found;
+  detail::check(cudaMemGetInfo(&found.free_bytes, &found.total_bytes), "asking for free memory");
+  return found;
+}
+
 // Whether kernels on the current device can access pageable host memory (memory_kind::host).
 [[nodiscard]] inline bool kernels_reach_host_memory() {
   int device = 0, answer = 0;

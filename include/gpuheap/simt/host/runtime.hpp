@@ -101,6 +101,16 @@ inline void set_stack_bytes(size_t) {}
   return info;
 }
 
+// How much memory the simulated device has.
+struct device_memory {
+  size_t total_bytes = 0, free_bytes = 0;
+};
+[[nodiscard]] inline device_memory query_memory() {
+  detail::may_fail("asking for free memory");
+  ::gpuheap::simulator::device_facts const facts = ::gpuheap::simulator::describe_device();
+  return {facts.total_bytes, facts.free_bytes};
+}
+
 // CUDA's own in-kernel heap, which the simulator does not have.
 inline constexpr bool has_builtin_heap = false;
 [[nodiscard]] inline size_t builtin_heap_limit() { return 0; }
