@@ -127,8 +127,8 @@ def test_gpu_results_have_medians_and_ratios(filled: Checkout) -> None:
 
 def test_failures_are_listed_not_hidden(filled: Checkout) -> None:
     page = report(filled)
-    assert "cuda, alloc_single 100 threads, 256 B, state=warm: SIGSEGV" in page.words["nvidia-h200"]
-    assert "atomic, alloc_single 100 threads, 32 B, state=warm: wrong, as asked" in page.words["simulated"]
+    assert "cuda_malloc, alloc_single 100 threads, 256 B, state=warm: SIGSEGV" in page.words["nvidia-h200"]
+    assert "atomic_malloc, alloc_single 100 threads, 32 B, state=warm: wrong, as asked" in page.words["simulated"]
 
 
 def test_what_was_not_tried_is_listed_too(checkout: Checkout) -> None:
@@ -136,7 +136,7 @@ def test_what_was_not_tried_is_listed_too(checkout: Checkout) -> None:
     checkout.fail(**{f"atomic/{size}": "crash" for size in (16, 32, 64)})
     checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,atomic_malloc")
     words = report(checkout).words["nvidia-h200"]
-    assert "atomic, alloc_single 2 points: not tried: three failing points in a row end those of the same axes" in words
+    assert "atomic_malloc, alloc_single 2 points: not tried: three failing points in a row end those of the same axes" in words
 
 
 def test_simulated_results_have_no_figures_and_say_what_they_are(filled: Checkout) -> None:

@@ -410,9 +410,12 @@ def _label_ends(axes: Axes, chart: Chart) -> None:
     low, high = (math.log(value) for value in axes.get_ylim())
     ends = (
         sorted(
-            ((math.log(series.marks[-1].median) - low) / (high - low), series)
-            for series in chart.series
-            if series.marks and series.marks[-1].median > 0
+            (
+                ((math.log(series.marks[-1].median) - low) / (high - low), series)
+                for series in chart.series
+                if series.marks and series.marks[-1].median > 0
+            ),
+            key=lambda end: end[0],
         )
         if high > low
         else []
