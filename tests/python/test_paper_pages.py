@@ -62,7 +62,7 @@ def test_the_command_writes_a_page_for_each_paper(claimed: Checkout) -> None:
     assert (ran.returncode, ran.stdout) == (0, "pages/small.md\n"), ran.stderr
     page = Path(claimed.root / "pages" / "small.md").read_text()
     assert page.startswith("# A small paper\n\nNobody 2020; measured there on a machine, here on nvidia-h200. 1 sentences of the paper: 1 hold.\n")
-    assert page.count("| section 1 | what the paper says | holds (no interval) |  | 3.0 times: halloc 2 µs, cuda_malloc 6 µs |") == 2
+    assert page.count("| section 1 | what the paper says | holds (95 %, by percentiles) |  | 3.0 times: halloc 2 µs, cuda_malloc 6 µs |") == 2
 
 
 def test_a_headline_names_claims(claimed: Checkout, error_line: ErrorLine) -> None:
@@ -127,3 +127,13 @@ def test_sentences_that_are_missing_or_needless_are_told_and_taken_out(tmp_path:
     assert sentences("--drop")[0] == 0
     assert sum(path.read_text().count("\nwhy = ") for path in paths) == 0
     assert sentences() == (0, "0 without a sentence\n0 with a needless sentence\n0 to read again\n")
+
+
+def test_the_bound_that_suits_an_allocator_stands_beside_none() -> None:
+    point = {"suite": "survey", "case": "alloc_bounded", "threads": 1_000_000, "size": 16}
+    rows = [row("halloc", 20, parameter="registers=none", **point), row("halloc", 10, parameter="registers=best", **point)]
+    rows += [row("halloc", 40, metric="registers_bound", parameter="registers=best", **point), row("xmalloc", 5, parameter="registers=none", **point)]
+    paper = next(paper for paper in load_papers(LAYOUT) if paper.name == "survey")
+    page = page_of(paper, told(rows), DOCS / "images" / "evaluation", "images")
+    assert "| halloc | 40 | 1,000,000 threads, 16 B | 20 µs | 10 µs |  |  |" in page and "| xmalloc |" not in page
+    assert "## Bounds on registers" not in page_of(paper, told([]), DOCS / "images" / "evaluation", "images")

@@ -133,7 +133,7 @@ def test_failures_are_listed_not_hidden(filled: Checkout) -> None:
 
 def test_what_was_not_tried_is_listed_too(checkout: Checkout) -> None:
     checkout.settings["backend"] = "cuda"
-    checkout.fail(**{f"atomic/{size}": "crash" for size in (16, 32, 64)})
+    checkout.fail(**{f"atomic_malloc/{size}": "crash" for size in (16, 32, 64)})
     checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,atomic_malloc")
     words = report(checkout).words["nvidia-h200"]
     assert "atomic_malloc, alloc_single 2 points: not tried: three failing points in a row end those of the same axes" in words

@@ -84,6 +84,8 @@ def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
         lines += ["## Headline", "", *_table([by_name[name] for name in paper.headline]), ""]
     lines += _figures([figure for figure in figures_of(used, told.suites, told.points) if _of_paper(figure, paper)], images, linked)
     lines += _numbers([value for value in told.printed if value.paper == paper.name], told.rows)
+    if paper.name == "survey":
+        lines += _bounds(told.rows)
     groups: dict[str, list[Judged]] = {}
     for one in mine:
         groups.setdefault(one.claim.at, []).append(one)
@@ -193,18 +195,39 @@ def _numbers(values: Sequence[PrintedValue], rows: Sequence[Row]) -> list[str]:
     for row in rows:
         if row.status == "ok" and row.statistics is not None:
             measured.setdefault((row.suite, row.case, row.allocator, row.metric), []).append(row)
-    found = [(value, row) for value in values if value.comparable and (row := _row_of(value, measured)) is not None]
+    found = [(value, ours) for value in values if value.comparable and (ours := _row_of(value, measured)) is not None]
     if not found:
         return []
     lines = ["## Numbers", "", "The numbers that the paper prints and that may stand beside those of another machine: ratios, shares, counts, registers."]
     lines += ["", "| at | allocator | point | metric | the paper | here |", "|---|---|---|---|---|---|"]
-    for value, row in found:
-        assert row.statistics is not None
+    for value, own in found:
+        assert own.statistics is not None
         unit = METRICS[value.metric].unit
         sizes = [f"{format_count(value.threads)} threads" if value.threads else "", format_bytes(value.bytes) if value.bytes else ""]
         point = [*sizes, value.parameter.replace(";", ", ")]
-        numbers = (format_value(number, unit) for number in (value.value, row.statistics.median))
+        numbers = (format_value(number, unit) for number in (value.value, own.statistics.median))
         lines.append(_line(value.at, value.allocator, ", ".join(part for part in point if part), METRICS[value.metric].label, *numbers))
+    return [*lines, ""]
+
+
+def _bounds(rows: Sequence[Row]) -> list[str]:
+    """The bound on registers that suits each allocator best, beside none."""
+    medians: dict[tuple[str, str, str], dict[str, float]] = {}  # of an allocator at a point, with a bound or without, by metric
+    points: dict[str, str] = {}
+    for row in rows:
+        if (row.suite, row.case) == ("survey", "alloc_bounded") and row.statistics is not None:
+            point = f"{row.threads} {row.bytes}"
+            points[point] = f"{format_count(row.threads or 0)} threads, {format_bytes(row.bytes or 0)}"
+            medians.setdefault((row.allocator, point, row.parameters.get("registers", "")), {})[row.metric] = row.statistics.median
+    if not medians:
+        return []
+    lines = ["## Bounds on registers", "", "All other rows are of kernels without a bound. With the bound that suits an allocator best, its own kernels take:"]
+    lines += ["", "| allocator | registers | point | malloc: no bound | best bound | free: no bound | best bound |", "|---|---|---|---|---|---|---|"]
+    for allocator, point, bound in medians:
+        plain, best = medians.get((allocator, point, "none")), medians[allocator, point, bound]
+        if bound == "best" and plain is not None:
+            times = [format_value(of[metric], "us") if metric in of else "" for metric in ("malloc_us", "free_us") for of in (plain, best)]
+            lines.append(_line(allocator, f"{best.get('registers_bound', 0):g}" if best.get("registers_bound") else "no bound", points[point], *times))
     return [*lines, ""]
 
 
