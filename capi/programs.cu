@@ -16,7 +16,7 @@ __device__ __noinline__ word give(word heap, word p) {
   return with_heap(reinterpret_cast<gpuheap_handle>(heap),
                    [=](auto const& all) { return static_cast<word>(all.free_when_called(reinterpret_cast<void*>(p))); });
 }
-// What the first thread takes or gives back; `of` is a number of bytes or an address.
+// A request or a free of the first thread; `of` is a number of bytes or an address.
 __device__ __noinline__ word once(word heap, word of, bool takes) {
   return from_first_thread([=] { return takes ? take(heap, of) : give(heap, of); });
 }

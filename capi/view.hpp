@@ -1,4 +1,4 @@
-// What the functions of gpuheap_device.h are made of: the heap behind a handle, and one answer for a thread block.
+// Parts of the functions of gpuheap_device.h: the heap behind a handle, and one answer for a thread block.
 #pragma once
 
 #include <gpuheap_device.h>

@@ -36,8 +36,8 @@ enum {
 /// Where a heap's memory comes from, if the caller does not give it.
 enum { GPUHEAP_DEVICE_MEMORY = 0, GPUHEAP_MANAGED_MEMORY = 1, GPUHEAP_PINNED_MEMORY = 2 };
 
-/// What serves a heap's requests: the default allocator, or the same with a header and a guard around each block, which gpuheap_check looks
-/// at (docs/misuse.md). A checked heap takes several times as long, and does not grow.
+/// The allocator that serves a heap's requests: the default one, or the same with a header and a guard around each block, which
+/// gpuheap_check looks at (docs/misuse.md). A checked heap takes several times as long, and does not grow.
 enum { GPUHEAP_DEFAULT_ALLOCATOR = 0, GPUHEAP_CHECKED_ALLOCATOR = 1 };
 
 /// The device that is current on the calling thread.
@@ -50,7 +50,7 @@ typedef struct gpuheap_heap gpuheap_heap;
 /// set. Valid as long as the heap lives.
 typedef void const* gpuheap_handle;
 
-/// What a heap is made from. Set `struct_bytes` to sizeof(gpuheap_options), the others to 0 where nothing is said.
+/// The request for a new heap. Set `struct_bytes` to sizeof(gpuheap_options), the others to 0 where nothing is said.
 typedef struct {
   uint64_t struct_bytes;
   uint64_t bytes;          ///< of the heap, bookkeeping included; of a heap that grows, at first
@@ -63,7 +63,7 @@ typedef struct {
   uint32_t reserved;       ///< 0
 } gpuheap_options;
 
-/// What lives in a heap and what went wrong since it was made or reset. Sizes are in bytes.
+/// The live blocks of a heap, and the failures since it was made or reset. Sizes are in bytes.
 typedef struct {
   uint64_t struct_bytes;
   uint64_t heap_bytes;          ///< taken for the heap, bookkeeping included
@@ -88,7 +88,7 @@ typedef struct {
 uint32_t gpuheap_v1_abi_version(void);
 /// The library's version, "major.minor.patch".
 char const* gpuheap_v1_version(void);
-/// What a status means, in a few words; never NULL.
+/// The meaning of a status in a few words; never NULL.
 char const* gpuheap_v1_status_text(gpuheap_status status);
 /// The text of the calling thread's last failure; "" if there was none. Valid until the thread's next failure.
 char const* gpuheap_v1_last_error(void);
@@ -99,7 +99,7 @@ uint64_t gpuheap_v1_min_bytes(void);
 gpuheap_status gpuheap_v1_create(gpuheap_heap** heap, gpuheap_options const* options);
 /// Ends a heap and gives its memory back. No kernel may be using it. NULL does nothing.
 void gpuheap_v1_destroy(gpuheap_heap* heap);
-/// What kernels get.
+/// The handle by which kernels reach the heap.
 gpuheap_handle gpuheap_v1_handle(gpuheap_heap const* heap);
 /// The number of the heap's device.
 int32_t gpuheap_v1_device(gpuheap_heap const* heap);

@@ -9,7 +9,7 @@
 /// A heap, seen from kernels.
 typedef void const* gpuheap_handle;
 
-/// What became of a free.
+/// The outcome of a free.
 enum { GPUHEAP_FREED = 0, GPUHEAP_FREED_NULL = 1, GPUHEAP_FOREIGN_FREE = 2, GPUHEAP_DOUBLE_FREE = 3 };
 
 extern "C" {

@@ -1,4 +1,4 @@
-"""Which tests of a build must run again: those whose programs are not what they were when the tests last passed, and those that have not passed.
+"""Prints the tests of a build that must run again: those whose programs are not what they were when the tests last passed, and those that have not passed.
 
 usage: changed_tests.py choose BUILD         writes their names into BUILD/chosen_tests.txt, for ctest --tests-from-file, and says how many they are
        changed_tests.py passed BUILD JUNIT   notes in BUILD/passed_tests.json what passed in a run of ctest

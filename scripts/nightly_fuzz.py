@@ -4,8 +4,8 @@
     python scripts/nightly_fuzz.py --seconds 1800             as many as half an hour makes; the next night goes on
     python scripts/nightly_fuzz.py --executions 100000 trace  one target, briefly
 
-Executions add up over nights. build/fuzz/executions.csv has a row for each piece of a run, with the target's build: a target whose code has changed begins anew. What a run
-finds of new inputs stays in build/fuzz/grown, where the next run begins. Needs clang with libFuzzer (apt-get install clang-19 libclang-rt-19-dev) and
+Executions add up. build/fuzz/executions.csv has a row for each piece of a run, with the target's build; a target whose code has changed begins anew.
+New inputs that a run finds stay in build/fuzz/grown, where the next run begins. Needs clang with libFuzzer (apt-get install clang-19 libclang-rt-19-dev) and
 CMake; builds into build/fuzz. Exit codes: 0 nothing found, 1 findings, 2 it cannot run or was stopped."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LONGEST = {"capi": 256, "code": 4096}  # bytes of an input; the files that the o
 LONGEST_OF_OTHERS = 1024
 PIECE_S = 300  # of a run, after which its executions are noted down
 COLUMNS = ("ended", "target", "build", "executions", "seconds", "finding")
-# The readers refuse by exceptions, at each of which AddressSanitizer clears the frames that it keeps for uses after return: this, and the stacks of allocations, are
+# Readers refuse by exceptions. At each, AddressSanitizer clears the frames that it keeps for use after return. This, and the stacks of allocations, take
 # four fifths of the time. A short run has both, and the stacks of a finding come when its file is run by hand.
 FAST = "malloc_context_size=0:detect_stack_use_after_return=0:quarantine_size_mb=16"
 
@@ -114,14 +114,19 @@ class Tally:
         self.path = path
         self.lock = threading.Lock()
         self.made: dict[tuple[str, str], int] = {}
+        rows = []
         if path.exists():
             with path.open(newline="") as file:
-                for row in csv.DictReader(file):
-                    if set(row) == set(COLUMNS) and str(row["executions"]).isdigit():  # else it was being written when the machine stopped
-                        self.made[row["target"], row["build"]] = self.of(row["target"], row["build"]) + int(row["executions"])
-        else:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(",".join(COLUMNS) + "\n")
+                rows = [row for row in csv.DictReader(file) if None not in row.values() and set(row) == set(COLUMNS)]
+        # Written anew: a row that was being written when the machine stopped is no row.
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows)
+        for row in rows:
+            key = row["target"], row["build"]
+            self.made[key] = self.made.get(key, 0) + int(row["executions"])
 
     def of(self, target: str, build: str) -> int:
         return self.made.get((target, build), 0)
@@ -131,7 +136,7 @@ class Tally:
         with self.lock:
             self.made[outcome.target, build] = self.of(outcome.target, build) + outcome.executions
             with self.path.open("a", newline="") as file:
-                csv.writer(file).writerow((ended, outcome.target, build, outcome.executions, f"{seconds:.0f}", outcome.finding or ""))
+                csv.writer(file, lineterminator="\n").writerow((ended, outcome.target, build, outcome.executions, f"{seconds:.0f}", outcome.finding or ""))
 
 
 def build_of(target: str, folder: Path = BUILD) -> str:

@@ -1,4 +1,4 @@
-// What a lane knows about itself, the clocks, back-off, trap.
+// The functions that a lane calls about itself: its place, clocks, back-off, trap.
 #include <gpuheap_simulator/lane.hpp>
 
 #include <stdexcept>

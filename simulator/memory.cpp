@@ -14,7 +14,7 @@ namespace gpuheap::simulator {
 namespace {
 constexpr std::align_val_t allocation_alignment{4096};
 
-// In the whole process. relaxed, all: counts, which order nothing.
+// Counts of the whole process. relaxed, in all functions: a count orders nothing.
 std::atomic<std::size_t> mapped_bytes{0};  // by map_memory()
 std::atomic<std::size_t> num_blocks{0};    // of allocate()
 

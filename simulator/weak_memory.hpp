@@ -8,7 +8,7 @@
 // acquire or release operation, which is how libcu++ compiles it. sync_warp and sync_block synchronise their lanes; other warp operations
 // do not. The launch happens before every lane.
 //
-// What the mode does not show: a load never returns a store that is executed later (load buffering), a failed compare-exchange sees the
+// Limits of the mode: a load never returns a store that is executed later (load buffering), a failed compare-exchange sees the
 // newest store, stores that have left the history (the last 16) are gone.
 //
 // A location is a word of the size in which it is accessed. Accesses to overlapping bytes in different shapes turn the 8 bytes around them

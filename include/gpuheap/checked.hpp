@@ -65,9 +65,9 @@ class checked;
 // @brief An allocator whose heap finds wrong frees, and writes outside of live blocks.
 // @tparam Allocator the allocator that serves: one that lies in its region, aligns to 16 bytes and frees blocks one by one
 // @tparam Options how it checks
-// @note A request costs up to 31 bytes more than it asks for, and the inner allocator's rounding of that. What the program does to a block
-// is found when it is freed, when it leaves quarantine, or by heap::check(), whichever comes first. Wrong pointers never reach the inner
-// allocator: only the thread that changes a block's header from live to freed frees it, once.
+// @note A request costs up to 31 bytes more than it asks for, and the inner allocator's rounding of that. A mistake of the program
+// is found when the block is freed, when it leaves quarantine, or by heap::check(), whichever comes first. Wrong pointers never reach the
+// inner allocator: only the thread that changes a block's header from live to freed frees it, once.
 template <device_allocator Allocator, checked_options Options>
 class checked {
   static_assert(Allocator::traits.free == frees::individually, "gpuheap: checked<> needs an allocator that frees blocks one by one");
@@ -284,7 +284,7 @@ class checked {
     auto const header = checking::header_words::of(facts, checking::block_state::live, address, secret_);
     simt::store_pair(words_at(address - 16), {header.first, header.second});
   }
-  // Which bits of the block's last word are the pad's, where its size is no multiple of 8.
+  // The bits of the block's last word that are padding, where its size is no multiple of 8.
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t pad_mask(checking::block_facts const& facts) {
     return ~simt::uint64_t{0} << facts.bytes % 8 * 8;
   }
@@ -314,7 +314,7 @@ class checked {
     write_header(address, facts);
     return reinterpret_cast<void*>(static_cast<simt::uintptr_t>(address));
   }
-  // What became of a free: of a block that is freed by it, where it lies, and whether it stays in quarantine; else the answer.
+  // The outcome of a free: the status, and for a block that it ended, where the block lies and whether it stays in quarantine.
   struct ended {
     free_status status = free_status::done;
     bool stays = false;

@@ -8,8 +8,8 @@
 // free:   clears it, likewise, and gives the block back only if the bit was set. Of all frees of a pointer one finds it set.
 //
 // So the inner allocator is never misused: each pointer that its free gets is one that its malloc returned and that was not freed since.
-// What it promises to correct programs it keeps, whatever a program frees, how often, and beside which other frees. docs/misuse.md says
-// what that is worth, and what not.
+// A hardened heap keeps its promises to correct programs, whatever a program frees, how often, and beside which other frees.
+// docs/misuse.md says which attacks and mistakes that covers.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -156,7 +156,7 @@ class hardened {
           if (reach < begin + offset + bytes) reach = begin + offset + bytes;
         },
         stream);
-    // What lies before the first block has no bits.
+    // The memory before the first block has no bits.
     if constexpr (has_blocks_begin<Allocator>) made.first_ = number_of(made.inner_.blocks_begin());
     made.bits_ = Bits{made.words(), made.first_};
     made.reach_ = made.control();

@@ -31,8 +31,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 // @brief A heap that owns its memory and the allocator in it. Move-only; several live side by side.
 // @tparam Statistics whether each malloc and free is counted: `counted` or `uncounted`
 // @note ref() is passed to kernels by value. Kernels of any number of streams and replayed graphs of one device may use one heap at once.
-// Changes by the host are ordered on the stream that the call names, by default the null stream. One host thread at a time calls a member
-// function.
+// Changes by the host are ordered on the stream that the call names, by default the null stream. One host thread at a time calls members.
 // @note While kernels of other streams use the heap:
 //   stats(), live_blocks()   safe; each number is of some moment during the call, and the numbers need not fit together
 //   check()                  safe; a failure that happens meanwhile is reported now or by the next check()
@@ -244,8 +243,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   simt::size_t trim(stream_ref stream = {}) requires has_trim<Allocator> {
     require_growing();
     simt::size_t const given_up = allocator_.trim(stream);
-    // Before the wait, which may throw: the allocator has given the memory up.
-    capacity_ -= given_up;
+    capacity_ -= given_up;  // before the wait, which may throw: the allocator has given the memory up
     growing_->reach -= given_up;
     simt::synchronize(stream);
     return growing_->range.unmap(growing_->reach, growing_->range.bytes() - growing_->reach);

@@ -1,4 +1,4 @@
-// What a checked or hardened heap records of a program's misuse: a record in the heap's memory, written by kernels, read by the host.
+// The misuse of a program that a checked or hardened heap has found: a record in the heap's memory, written by kernels, read by the host.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

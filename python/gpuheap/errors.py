@@ -12,7 +12,7 @@ class UserError(Exception):
     """Something the user gave or lacks. The text is one line; the command line prints it and exits with 2."""
 
     def __str__(self) -> str:
-        # What a file or an argument holds, and a message quotes, may be anything: it is shown, and does nothing to a terminal.
+        # A message quotes text of files and arguments, which may hold any bytes. They are shown escaped, so that they do nothing to a terminal.
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in super().__str__())
 
 

@@ -98,8 +98,8 @@ def _outside(name: str) -> RuntimeError:
 
 
 def served_by(heap: Heap) -> list[Any]:
-    """What makes a kernel take from `heap` what Numba's own runtime allocates there, as arrays of numpy.empty():
-    @cuda.jit(link=gpuheap.numba.served_by(heap)). Numba frees it; what it does not free is in Heap.stats(). The kernel keeps the heap alive.
+    """The files to link a kernel with, so that allocations of Numba's own runtime, such as arrays of numpy.empty(), come from `heap`:
+    @cuda.jit(link=gpuheap.numba.served_by(heap)). Numba frees them; Heap.stats() counts those that it does not free. The kernel keeps the heap alive.
 
     The runtime is on where NUMBA_CUDA_ENABLE_NRT=1 was set before Numba was imported. The first call for a GPU's architecture compiles for some seconds.
     """

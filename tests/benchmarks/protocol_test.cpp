@@ -152,9 +152,9 @@ TEST(Serving, RequestsAreDoneOneAfterTheOther) {
 
 // An empty point, as of a case without axes, is a word like others.
 TEST(Serving, WordsMayBeEmpty) {
-  std::vector<std::string> words{"--case", "init", "--allocator", "atomic_malloc", "--heap-bytes", "16MiB"};
-  words.insert(words.end(), {"--runs", "1", "--allow-debug", "--point", ""});
-  auto const f = serve(request(words));
+  std::string const asked =
+      request({"--case", "init", "--allocator", "atomic_malloc", "--heap-bytes", "16MiB", "--runs", "1", "--allow-debug", "--point", ""});
+  auto const f = serve(asked);
   EXPECT_EQ(f.exit_code, 0) << f.err;
   EXPECT_EQ(f.out.size(), 4u);
 }

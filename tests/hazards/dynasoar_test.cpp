@@ -209,12 +209,12 @@ struct pool_that_trusts_the_tag : basic_block_pool<Self> {
     auto const pool = pool_type::of(at);
     if ((before | which) == tag.all() && pool.slots(b).close(tag.all())) {
       unsigned const c = tag.kind();
-      pool.moves().begin();
+      pool.relocations().begin();
       pool.tag(b).store(0, simt::relaxed);
       pool.active(c).recompute(b, [&] { return pool.has_room(b, c); });
       simt::atomic_ref<simt::uint64_t>{pool.allocated(c)[b / 64]}.fetch_and(~(simt::uint64_t{1} << (b % 64)), simt::relaxed);
       pool.free_blocks().set(b);
-      pool.moves().end();
+      pool.relocations().end();
     } else {
       pool_type::follow_up(at, b, tag, before, before == 0 ? 0 : which);
     }
@@ -428,7 +428,7 @@ struct pool_that_searches_once : basic_block_pool<pool_that_searches_once> {
     got = find_free(at, c, capacity, wanted);
     if (got.none()) return got;
     (void)keep(at, c, got);
-    of(at).moves().end();
+    of(at).relocations().end();
     return got;
   }
 };

@@ -8,14 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <utility>
-
-#if defined(GPUHEAP_BACKEND_HOST)
-#include <gpuheap_simulator/faults.hpp>
-#else
-#include <cuda_runtime_api.h>
-#endif
 
 namespace {
 
@@ -115,11 +108,10 @@ class Misuse : public ::testing::Test {
   using ref = typename heap_type::ref_type;
   heap_type heap{8_MiB};
   device_array<void*> slots{num_slots};
-  bool context_is_gone = false;
 
   // Whatever was done, a hardened heap is whole: its words are sound, and what it hands out lies apart from what lives.
   void TearDown() override {
-    if (!hardened || context_is_gone) return;
+    if (!hardened) return;
     EXPECT_EQ(heap.verify().problem, "");
     std::vector<std::pair<std::uint64_t, std::uint64_t>> blocks;  // begin, end
     for (gpuheap::block_info const& block : heap.blocks()) blocks.emplace_back(block.address, block.address + block.bytes);
@@ -499,33 +491,7 @@ TYPED_TEST(Misuse, CopyFromOutsideTheHeap) {
   char here[16] = {};
   EXPECT_TRUE(says(text_of_error([&] { this->heap.copy_to_host(here, here, sizeof here); }), "do not lie in this heap"));
 }
-// Growth asks for memory in several parts, and one of them is refused.
-template <class Heap>
-void grow_and_fail_halfway(Heap& heap) {
-  std::size_t const capacity = heap.capacity(), bytes = heap.bytes();
-#if defined(GPUHEAP_BACKEND_HOST)
-  // Ends: at the first call of the runtime that growth does not make.
-  for (std::uint64_t nth = 0;; ++nth) {
-    gpuheap::simulator::scoped_fault fault{nth};
-    std::string const text = text_of_error([&] { heap.grow(16_MiB); });
-    if (!fault.happened()) {
-      EXPECT_GT(nth, 3u);
-      EXPECT_EQ(text, "");
-      EXPECT_EQ(heap.capacity(), capacity + 16_MiB);
-      return;
-    }
-    EXPECT_NE(text, "");
-    EXPECT_EQ(heap.capacity(), capacity) << "call " << nth;
-  }
-#else
-  // More than the device has.
-  EXPECT_TRUE(says(text_of_error([&] { heap.grow(heap.at_most() - capacity); }), "gpuheap: cannot map "));
-  EXPECT_EQ(heap.capacity(), capacity);
-  heap.grow(16_MiB);
-  EXPECT_EQ(heap.capacity(), capacity + 16_MiB);
-#endif
-  EXPECT_GT(heap.bytes(), bytes);
-}
+// Growth asks for the metadata's memory, and then for the data's, which is more than the device has.
 TYPED_TEST(Misuse, GrowthThatFailsHalfway) {
   using heap_type = typename TestFixture::heap_type;
   // A checked heap has a fixed size: tests/heap/refused/checked_growth.cpp.
@@ -535,7 +501,11 @@ TYPED_TEST(Misuse, GrowthThatFailsHalfway) {
     blocks<typename heap_type::ref_type> stay{grows.ref(), 1000, 1000};
     stay.malloc_all();
     stay.fill();
-    grow_and_fail_halfway(grows);
+    std::size_t const capacity = grows.capacity();
+    EXPECT_TRUE(says(text_of_error([&] { grows.grow(grows.at_most() - capacity); }), "gpuheap: cannot map "));
+    EXPECT_EQ(grows.capacity(), capacity);
+    grows.grow(16_MiB);
+    EXPECT_EQ(grows.capacity(), capacity + 16_MiB);
     stay.expect_intact("after a growth that failed");
     blocks<typename heap_type::ref_type> more{grows.ref(), 10'000, 4096};
     more.malloc_all();
@@ -548,26 +518,6 @@ TYPED_TEST(Misuse, GrowthThatFailsHalfway) {
   } else {
     static_assert(TestFixture::checked);
   }
-}
-// Of the CUDA context, of which the simulator has none.
-TYPED_TEST(Misuse, ContextReset) {
-#if defined(GPUHEAP_BACKEND_HOST)
-  GTEST_SKIP() << "the simulator has no contexts";
-#else
-  using heap_type = typename TestFixture::heap_type;
-  std::optional<heap_type> before{8_MiB}, growing;
-  if constexpr (gpuheap::has_grow<TypeParam>) growing.emplace(gpuheap::growth{.initial = 8_MiB, .at_most = 1_GiB});
-  EXPECT_NE(blocks_of(*before, 1, 64)[0], nullptr);
-  this->context_is_gone = true;
-  ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
-  before.reset();
-  growing.reset();
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "the end of a heap left an error behind";
-  heap_type after{8_MiB};
-  EXPECT_NE(blocks_of(after, 1, 64)[0], nullptr);
-  EXPECT_EQ(text_of_error([&] { after.check(); }), "");
-  EXPECT_EQ(after.stats().live_allocations, 1u);
-#endif
 }
 template <class Ref>
 struct half_a_warp {

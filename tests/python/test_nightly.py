@@ -72,7 +72,7 @@ def test_each_case_runs_its_share_of_seeds_in_chunks(tmp_path: Path) -> None:
     # 200 schedules of the default allocator in each mode, 20 of the other: two cases each.
     assert {row["outcome"] for row in found} == {"passed"}
     assert sum(int(row["strong"]) for row in found if row["name"].startswith("sharded_spans/")) == 200
-    assert sum(int(row["weak"]) for row in found if row["name"].startswith("atomic/")) == 20
+    assert sum(int(row["weak"]) for row in found if row["name"].startswith("atomic_malloc/")) == 20
     log = (tmp_path / "build" / "tests" / "conformance" / "log").read_text().splitlines()
     one = "sharded_spans.OneUnderManySchedules"
     assert sorted(line for line in log if line.startswith(one)) == [f"{one} 0 100", f"{one} 100 100"]

@@ -57,7 +57,7 @@ void conversions::look_at(ImplicitCastExpr const* e) {
       if (from->isPointerType() && to->isPointerType() && !converts_in_cpp(context_, from, to)) write(inner, to);
       return;
     case CK_NullToPointer: {
-      // NULL is C++'s; a void* that the program writes is not.
+      // C++ converts the macro NULL by itself. It does not convert a cast to void* that the program writes.
       auto const* written = dyn_cast<CStyleCastExpr>(inner->IgnoreParens());
       bool const by_system =
           written != nullptr && !t_.is_users(context_, context_.getSourceManager().getSpellingLoc(written->getBeginLoc()));
@@ -162,7 +162,7 @@ void conversions::write(Expr const* e, QualType to) {
   auto const& sources = context_.getSourceManager();
   if (!t_.is_users(context_, sources.getSpellingLoc(e->getBeginLoc())) && sources.isMacroBodyExpansion(e->getBeginLoc()) &&
       !sources.isMacroArgExpansion(e->getBeginLoc())) {
-    // The expression is in the body of a system's macro, which is written for C++ too; a use of the macro is like any other expression.
+    // The body of a system's macro is valid C++ as it is. Only an expression that uses the macro may need the conversion.
     if (stretch_of(context_, t_.found, e->getSourceRange()).file.empty()) return;
   }
   std::string const type = to.getUnqualifiedType().getAsString(PrintingPolicy{context_.getLangOpts()});
@@ -176,7 +176,7 @@ void conversions::write(Expr const* e, QualType to) {
                     isa<UnaryOperator>(bare) || isa<CStyleCastExpr>(bare);
   auto where = stretch_of(context_, t_.found, e->getSourceRange());
   if (where.file.empty()) {
-    // The expression is in the body of a macro of the program: the conversion is written there, once for all uses.
+    // In the body of a macro of the program, the conversion is written once for all uses.
     auto const begin = spelled_at(context_, t_.found, e->getBeginLoc());
     auto const end = spelled_at(context_, t_.found, e->getEndLoc());
     if (begin.file.empty() || begin.file != end.file || end.offset < begin.offset) {

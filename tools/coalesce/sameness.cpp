@@ -61,7 +61,7 @@ callee callee_of(lowered const& code, CallBase const& call) {
   }
   c.defined = !f->isDeclaration();
   auto const known = code.outsides.find(f->getName().str());
-  // What Clang makes of printf, and the program itself does not declare.
+  // Clang turns printf into vprintf, which the program does not declare.
   if (known == code.outsides.end() && f->getName() == "vprintf") c.name = "printf";
   if (known == code.outsides.end() || c.defined) return c;
   c.name = known->second.name;

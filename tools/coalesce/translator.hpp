@@ -77,7 +77,7 @@ class translator {
     bool own_words = false;  // argv is char**, and each rank has words that it may write
   };
   std::vector<main_place> mains;
-  // What a function keeps on the stack, and what it calls.
+  // The stack bytes of a function, and its calls.
   struct frame {
     std::uint64_t bytes = 0;
     place at;

@@ -35,7 +35,8 @@ inline std::uint8_t device_number() {
   return device < 0 || device >= no_device ? no_device : static_cast<std::uint8_t>(device);
 }
 
-// When the stack of a call is taken: if its event is kept; also if it is not, since pools serve a request by its place; never.
+// The calls whose stack is walked. for_trace: those whose event goes into the trace. always: all of them, since pools serve a request by
+// its call site. never: none.
 enum class stack_use { for_trace, always, never };
 struct sited {
   static constexpr stack_use use = stack_use::for_trace;
@@ -157,7 +158,7 @@ struct allocate_pinned : placed {
   template <class Real>
   static CUresult run(call& c, Real real, void** out, std::size_t bytes, unsigned flags) {
     c.record.other = flags;
-    // The pool is portable and mapped, which is more than these flags request; write-combined memory is of another kind.
+    // The pool's memory is portable and mapped, so it serves requests with or without these flags. It is not write-combined.
     bool const poolable = (flags & ~unsigned{CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP}) == 0;
     return allocate(c, memory::pinned, out, bytes, poolable, [&] { return real(out, bytes, flags); });
   }
@@ -314,7 +315,7 @@ struct query_range : unsited {
   static CUresult run(call& c, Real real, CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
     c.keep = false;
     CUresult const result = real(base, bytes, address);
-    // A driver may know no range of memory that was registered, which pools may be made of.
+    // Pools may be made of registered memory, for which a driver may report no range.
     if (!pools_on() || (result != CUDA_SUCCESS && result != CUDA_ERROR_NOT_FOUND && result != CUDA_ERROR_INVALID_VALUE)) return result;
     pool_block const block = pool_block_of(address);
     if (block.bytes == 0) return result;

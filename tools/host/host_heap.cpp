@@ -1,7 +1,8 @@
 // malloc and the like, as libgpuheap_host_merging.so exports them: merging.hpp serves large blocks where it can, and all other calls are
-// forwarded to the next library that has the function. So are calls that change mappings, once the blocks that they meet are set aside.
+// forwarded to the next library that has the function. A call that changes mappings is forwarded too, after merging.hpp has given up the
+// blocks in the range of that call.
 //
-// These are called before main, before this library's constructors and under the linker's locks: nothing here is constructed.
+// These are called before main, before this library's constructors and under the linker's locks. So no variable here has a constructor.
 
 #include <dlfcn.h>
 #include <sys/mman.h>

@@ -17,8 +17,8 @@ Pfn helper(char const* symbol) {
 // nullptr: none.
 [[nodiscard]] CUcontext current_context();
 
-// Errors that concern the moment of a call and not its arguments: no context is current, or one that does not exist yet or any more (the
-// runtime makes a primary context current before it retains it), or the calls of a capture are not over.
+// Errors of a call that came at a wrong moment: no context is current, the current one does not exist yet or any more (the runtime makes a
+// primary context current before it retains it), or a capture is open.
 [[nodiscard]] bool untimely(CUresult result);
 
 // The reason for which the configured mode is not available on a device; empty if it is.
@@ -27,7 +27,7 @@ Pfn helper(char const* symbol) {
 struct backing {
   std::uint64_t base = 0;
   bool on_device = false;  // its bytes are the device's
-  int file = -1;           // that `base` is a mapping of, from its start on; -1: none
+  int file = -1;           // the file whose mapping `base` is; -1: none
 };
 
 // The memory of a pool, from the current context.

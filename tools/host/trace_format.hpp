@@ -32,8 +32,8 @@ enum class kind : std::uint16_t {
   context = 7,  // made, destroyed, reset: `address` is its handle
   capture = 8,  // `flags` 1: begins, 2: ends
   other = 9,
-  merge = 10,  // of a rehearsal: a download that could have stood merged; address, other: sites of the host's and the device's buffer;
-               // detail: period_end
+  merge = 10,  // of a validation run: a download whose buffers could have been one; address, other: sites of the host's and the device's
+               // buffer; detail: period_end
   // Text records.
   module = 32,   // address: where it is mapped; other: its length; payload: build id in hex, tab, path
   stack = 33,    // stack: its number; address: the site's hash, the same in every run; payload: frame[], nearest first

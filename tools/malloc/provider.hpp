@@ -42,7 +42,7 @@ struct provider_settings {
 
 enum class grow_answer : std::uint32_t {
   grown,
-  at_most,  // the heap has its most, or does not grow, for good
+  at_most,  // the heap has its largest size, or cannot grow at all
   failed,   // the device refused the memory, or a call: `why` says so. The heap keeps what it has, and refused() stays false for good
 };
 
@@ -50,7 +50,7 @@ enum class grow_answer : std::uint32_t {
 struct provider_report {
   static constexpr std::uint64_t untold = ~std::uint64_t{0};
   std::uint64_t heap_bytes;       // all memory taken for the heap now
-  std::uint64_t held_bytes;       // the part that blocks, and what is kept for their size, lie in
+  std::uint64_t held_bytes;       // the part with blocks, and with free memory that is kept for their sizes
   std::uint64_t peak_held_bytes;  // the most that this was
   std::uint64_t metadata_bytes;
   std::uint64_t failed_requests;     // requests that were answered nullptr for want of memory
@@ -90,7 +90,7 @@ struct provider {
 
   /// Adds memory to a heap whose kernels were refused some: doubles the heap as far as the device's free memory allows, an eighth of which
   /// stays free. The state stays as it is. Waits for the device; called outside of stream captures.
-  /// @return what happened. In every case refused() is false afterwards; but for `grown` it stays false.
+  /// @return what happened. refused() is false afterwards. After any answer but `grown` it stays false, whatever requests are refused.
   grow_answer (*grow)(void* heap, provider_text* why);
 
   /// Fills `out`, and up to `room` lines of what is not freed into `live`, by size. Waits for the device; runs kernels.

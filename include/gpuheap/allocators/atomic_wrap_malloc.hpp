@@ -1,5 +1,5 @@
-// `atomic_wrap_malloc`: a counter that starts again at 0 when it reaches the pool's end, whether or not blocks there are live. The
-// "AWMalloc" of
+// `atomic_wrap_malloc`: a counter that starts again at 0 when it reaches the pool's end, whether or not blocks there are live.
+// The "AWMalloc" of
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4, algorithm 2.
 //

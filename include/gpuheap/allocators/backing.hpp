@@ -54,7 +54,7 @@ template <class Backing>
 template <class Backing>
 struct backing_cut {
   simt::size_t own_bytes = 0;  // a multiple of 256
-  memory::region rest{};       // of a process_wide backing: its limit
+  memory::region rest{};       // a process_wide backing uses only its size, as a limit
 
   // The bytes that the allocator keeps when the backing gets `percent` % of the region, at least as much as it needs, or nothing if it does
   // not use memory of the region.

@@ -27,8 +27,8 @@
 //     which can hang, and undoes this with the wrong capacity, which can allocate memory twice.
 //   - A block is closed by a compare-exchange of "all free" against "none". The published code exchanges all bits of a block that is not
 //     empty and puts them back; meanwhile requests find the block full.
-//   - Bits of active blocks are settled: set or cleared, then compared with the truth again. In the published code each thread repeats its
-//     change until it flips the bit itself, and waits for a thread that has yet to flip it the other way.
+//   - A thread sets or clears the bit of an active block, then compares the bit with the state of the block again. In the published code
+//     each thread repeats its change until it flips the bit itself, and waits for a thread that has yet to flip it the other way.
 //   - Out of memory is nullptr, where the published search never ends. A second free is refused, where the published one never ends.
 //   - Summaries of bitmaps never lose a bit for more than a moment, and a search is repeated if a change crossed it. A published search can
 //     fail although there are blocks.

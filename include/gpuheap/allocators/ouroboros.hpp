@@ -39,8 +39,8 @@
 //     goes back to the one pool (12) and is cleared when it serves again (13).
 //   - Orders are named, at device scope, and headers are read by atomics (14). Frees test the page's bit (15). The last chunk is used, and
 //     sizes have 64 bits (16).
-//   - The lanes of a warp fill the queue with a new chunk's pages together; published, one thread does so. What they fill it with is there
-//     for others before they have finished.
+//   - The lanes of a warp fill the queue with a new chunk's pages together; published, one thread does so. Other threads
+//     can pop the first of these pages before the last one is pushed.
 //   - C: a thread that finds no chunk in the queue takes pages of one that another thread has taken out of it, if several are left
 //     (state.hpp). Published, all do so at the front; here only one word is changed, by a compare-exchange that tells whose it is.
 //   - Headers lie outside of the chunks, so that a page is aligned to its size as far as the region is. Both instances have one pool, in
@@ -361,7 +361,7 @@ class basic_ouroboros {
   [[nodiscard]] simt::size_t offset_of(void const* p) const {
     return static_cast<simt::size_t>(static_cast<char const*>(p) - reinterpret_cast<char const*>(state_));
   }
-  // What the metadata that does not grow and the first `chunks` chunks take.
+  // The bytes of the metadata of fixed size and of the first `chunks` chunks.
   [[nodiscard]] simt::size_t bytes_of(uint32_t chunks) const {
     simt::size_t each = 0;
     layout_type parts = at_;

@@ -74,7 +74,7 @@ class basic_sharded_spans {
 
   basic_sharded_spans() = default;
 
-  // What a free found out by its own atomics, and what it needs to go on where there is more to do.
+  // The findings of a free's own atomics, and the data of its remaining work.
   struct marked {
     sharded::freed f;
     structures::span_tag tag;
@@ -143,7 +143,7 @@ class basic_sharded_spans {
       status = far(m);
     return true;
   }
-  // What is left of a free of which mark() or free_neighbours() says so. All lanes of `here` call.
+  // The remaining work of a free, where mark() or free_neighbours() reports some. All lanes of `here` call.
   template <class Refused>
   GPUHEAP_FN free_status finish_marked(simt::lane_mask here, void* p, marked const& m, Refused refused) const {
     free_status status = m.f.is_null() ? free_status::null : free_status::done;
@@ -286,7 +286,7 @@ class basic_sharded_spans {
     return simt::size_t{parts().remove_free(segments_there(stream), stream)} << at_.segment_shift();
   }
 
-  // What the heap holds now, and the most since create(). Waits for the stream.
+  // The bytes that the heap holds now, and the most since create(). Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
     unsigned pages = 0, peak_held = 0, num_free = 0, least_free = 0;
     simt::copy(&pages, &control_->pages_there, sizeof pages, stream);
@@ -300,7 +300,7 @@ class basic_sharded_spans {
             simt::size_t{peak_held} << at_.page_shift};
   }
 
-  // What is live, by size (has_live_blocks). Waits for the stream; no kernel may be running on the heap.
+  // The live blocks by size (has_live_blocks). Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const {
     return sharded::live_blocks<sharded::spans>(at_, control_, stream);
   }
@@ -380,8 +380,9 @@ class basic_sharded_spans {
     sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, mine.lanes == 0 ? simt::lane_id() : simt::lowest_bit(mine.lanes),
                                           at.exact(), is_null, crossed, (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);
     if (near_end || (Tuning.resets && crossed)) {
-      f = f.near_end(claimed.is_unclaimed(at.page, at.slot),
-                     Tuning.resets && mine.mask != 0 && sharded::resets::may_be_last(claimed, at.page, at.tag, w, before | mine.mask, full));
+      f = f.near_end(
+          claimed.is_unclaimed(at.page, at.slot),
+          Tuning.resets && mine.mask != 0 && sharded::resets::may_be_last(claimed, at.page, at.tag, w, before | mine.mask, full));
     }
     m = {f, at.tag, at.page, before, claimed.bits};
     return simt::any_of(here, f.is_rare() || f.is_last());

@@ -204,7 +204,7 @@ class basic_xmalloc {
 
   [[nodiscard]] GPUHEAP_FN class_state& of_class(unsigned c) const { return state_->classes[c]; }
   [[nodiscard]] GPUHEAP_FN word64 refills(unsigned c) const { return word64{of_class(c).refill}; }
-  [[nodiscard]] GPUHEAP_FN structures::relocation_count moves() const { return {&state_->moves}; }
+  [[nodiscard]] GPUHEAP_FN structures::relocation_count relocations() const { return {&state_->moves}; }
   [[nodiscard]] GPUHEAP_FN queue list(unsigned c, unsigned l) const {
     return {reinterpret_cast<char*>(state_) + layout::list_at(c, l), Config.list_capacity};
   }
@@ -320,7 +320,7 @@ class basic_xmalloc {
     word32{of_class(c).superblocks}.fetch_sub(1, simt::release);
   }
   GPUHEAP_FN void begin_move() const {
-    moves().begin();
+    relocations().begin();
     // release: pops are relaxed. A thread that misses an entry in its queue must see that a move is under way.
     simt::fence(simt::release);
   }
@@ -330,7 +330,7 @@ class basic_xmalloc {
     if (second_level(c).size() <= simt::plain_read(of_class(c).spare)) return;
     begin_move();
     retire(c);
-    moves().end();
+    relocations().end();
   }
   // Does so for one superblock, within a move. False: the second level is empty.
   GPUHEAP_FN bool retire(unsigned c) const {
@@ -374,7 +374,7 @@ class basic_xmalloc {
         search.done = false;
       } else if (!search.done && refill_word::refillers(now) * num_blocks < refill_word::waiters(now) &&
                  word.compare_exchange(now, now + refill_word::refiller_one, simt::acquire, simt::relaxed)) {
-        search = {moves().read_begin(), refill_word::failures(now), true};
+        search = {relocations().read_begin(), refill_word::failures(now), true};
         block = to_word(refill(c));
         // release: pairs with the load above.
         word.fetch_sub(refill_word::refiller_one, simt::release);
@@ -396,7 +396,7 @@ class basic_xmalloc {
     bool some = second_level(c).size() != 0;
     GPUHEAP_NO_UNROLL
     for (unsigned l = 0; l < num_lists; ++l) some |= list(c, l).size() != 0;
-    if (some || !structures::relocation_count::quiet(search.moves) || moves().read_end() != search.moves) return false;
+    if (some || !structures::relocation_count::quiet(search.moves) || relocations().read_end() != search.moves) return false;
     word64 const word = refills(c);
     simt::uint64_t now = word.load(simt::relaxed);
     // Ends: a pass that goes on lost the word to another lane, and each search counts once. Lock-free. relaxed: a count.
@@ -473,7 +473,7 @@ class basic_xmalloc {
     begin_move();
     GPUHEAP_NO_UNROLL
     for (unsigned c = 0; c < num_classes; ++c) flush_class(c);
-    moves().end();
+    relocations().end();
     return true;
   }
   GPUHEAP_FN void flush_class(unsigned c) const {
@@ -513,12 +513,12 @@ class basic_xmalloc {
     // loop. A thread that only fails moves nothing.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
-      simt::uint64_t const seen = moves().read_begin();
+      simt::uint64_t const seen = relocations().read_begin();
       block = from_backing(bytes);
       if (block != nullptr) {
         done = true;
       } else if (!flush()) {
-        done = structures::relocation_count::quiet(seen) && moves().read_end() == seen;
+        done = structures::relocation_count::quiet(seen) && relocations().read_end() == seen;
         if (!done) pause.wait();
       }
     }

@@ -44,7 +44,7 @@ class begin_bits {
     // The leader takes for lanes that know of the blocks: what they know comes before.
     simt::sync_warp(here);
     word before = 0;
-    // relaxed: of several takes of a bit one finds it set, in any order. What was done to the block, and this take, come before its next
+    // relaxed: of several takes of a bit one finds it set, in any order. The accesses to the block, and this take, come before the next
     // owner's addition by the order of the inner free and malloc, which the barrier below makes that of each lane.
     if (mine.bits != 0) before = word_of(address).fetch_and(~mine.bits, simt::relaxed);
     before = simt::shuffle(here, before, mine.leader);

@@ -12,7 +12,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
 
-// What lies before and behind a block, in bytes.
+// The header before a block and the guard behind it, in bytes.
 inline constexpr simt::size_t header_bytes = 16;
 inline constexpr simt::size_t guard_bytes = 8;
 // The largest block, in bytes.
@@ -29,8 +29,8 @@ using word_ref = simt::atomic_ref<simt::uint64_t>;
 }
 
 #if GPUHEAP_HAS_HOST
-// What the headers of a heap are checked with: no other heap of the process has it, so that headers which an earlier heap left in the same
-// memory are none of this one's. Host.
+// A number that the headers of a heap are checked with. No other heap of the process has it, so headers that an earlier heap left in the
+// same memory are not taken for headers of this one. Host.
 [[nodiscard]] inline simt::uint64_t next_secret() {
   static simt::uint64_t heaps = 0;
   // relaxed: only the number counts.
@@ -38,10 +38,10 @@ using word_ref = simt::atomic_ref<simt::uint64_t>;
 }
 #endif
 
-// What a block's header says that it is.
+// The state of a block as its header records it.
 enum class block_state : unsigned { none = 0, live = 1, freed = 2 };
 
-// What the header of a block says. `tag` is a place in the heap's table of tags.
+// The contents of a block's header. `tag` is a place in the heap's table of tags.
 struct block_facts {
   simt::uint64_t bytes = 0;
   unsigned tag = 0;
@@ -108,7 +108,8 @@ struct header_words {
   return unlikely_bytes(mixed(address ^ secret));
 }
 
-// Who freed a block in quarantine. Beside its place there; of a block with another address the word is not valid.
+// The thread that freed a block in quarantine, stored beside the block's place there. The word is not valid for a block with another
+// address.
 //
 //   | check 22 | block 32 | thread 10 |
 struct freed_by {
@@ -130,7 +131,7 @@ struct freed_by {
   }
 };
 
-// What the words of a block in quarantine hold, and what the words of a new block hold where whole blocks are filled.
+// The value in each word of a block in quarantine, and in each word of a new block where whole blocks are filled.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t freed_fill(simt::uint64_t address, simt::uint64_t secret) {
   return unlikely_bytes((address ^ secret) * 0x9e3779b97f4a7c15ull);
 }

@@ -1,4 +1,4 @@
-// The name of an allocator in a heap of another kind: "checked gpuheap", "hardened gpuheap". Compiles under NVRTC.
+// The name of an allocator in a heap of another kind: "checked sharded_spans", "hardened sharded_spans". Compiles under NVRTC.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

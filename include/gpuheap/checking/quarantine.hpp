@@ -70,7 +70,7 @@ class quarantine {
     simt::fence(simt::release);
     return {word_ref{places_[place]}.exchange(block.word, simt::relay)};
   }
-  // What the place of the block at `address` says of who freed it. Reads all places.
+  // The record of the thread that freed the block at `address`, from its place. Reads all places.
   [[nodiscard]] GPUHEAP_FN freed_by find_freed_by(simt::uint64_t address) const {
     GPUHEAP_NO_UNROLL
     for (unsigned place = 0; place < blocks_; ++place) {

@@ -6,7 +6,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
 namespace detail {
-// Which operations MPI defines for a datatype (section 5.9.2): arithmetic ones for integers and floats, logical ones for integers and
+// The operations that MPI defines for a datatype (section 5.9.2): arithmetic ones for integers and floats, logical ones for integers and
 // booleans, bitwise ones for integers and bytes, and those of a value with its place for pairs.
 [[nodiscard]] GPUHEAP_HD constexpr bool is_integer(datatype type) { return type >= datatype::int8 && type <= datatype::uint64; }
 [[nodiscard]] GPUHEAP_HD constexpr bool is_floating(datatype type) { return type == datatype::float32 || type == datatype::float64; }

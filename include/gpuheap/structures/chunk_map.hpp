@@ -1,5 +1,5 @@
-// Which chunks of a piece of memory are taken, where blocks begin and how long they are. A block is 1, 2, 4 or 8 neighbouring chunks,
-// aligned to its length.
+// Records which chunks of a piece of memory are taken, where blocks begin and how long they are. A block is 1, 2, 4 or 8 neighbouring
+// chunks, aligned to its length.
 //
 //   taken    a bit per chunk, 1: the chunk is taken. A block's bits lie in one word and are claimed by one `or`. A thread that finds one of
 //            them set clears those that it has set itself

@@ -1,7 +1,8 @@
-// Up to 1024 things: segments of 32 bits (free_bits), and one word of hints with a bit for each segment, set while it is full.
+// A bitmap of up to 1024 things: segments of 32 bits (free_bits), and one word of hints. The word has a bit for each segment, set while
+// that segment is full.
 //
-// Invariant, whenever no call is under way: a hinted segment is full. The converse may fail, and costs a look. Hence the hints are 0 when
-// nothing is taken.
+// Invariant, whenever no call is under way: a hinted segment is full. A full segment may lack its hint; a search then reads the segment in
+// vain. The hints are 0 when nothing is taken.
 //
 //   take:  a thread that finds a segment full sets its hint, and looks again: hints |= bit;  segment no longer full ? hints &= ~bit
 //   give:  segment &= ~bit;  if it was full: hints &= ~bit
@@ -65,7 +66,7 @@ struct hinted_bits {
   }
   GPUHEAP_FN void clear_hint(unsigned s) const {
     // relay: after the release of the segment's bit, whose result has been used; see the head. In most calls no thread has set the hint.
-    // The fence comes before whatever tells others that the thing is free.
+    // The fence comes before the store by which other threads learn that the thing is free.
     simt::note_performed();
     word const bit = word{1} << s, before = simt::global_ref<word>{*hints}.fetch_and(~bit, simt::relay);
     if ((before & bit) != 0) simt::fence(simt::release);

@@ -1,4 +1,4 @@
-// Which memory of a heap is free, in segments and pages, and how contiguous parts of it are claimed.
+// Records the free memory of a heap, in segments and pages, and claims contiguous parts of it.
 //
 // A segment has 2^lg_pages pages, at most 64. It is whole (no page has an owner), or broken (pages have owners of their own), or one owner
 // has all of it.
@@ -63,7 +63,7 @@ struct segment_map {
   using word = bitmap_tree::word;
   static constexpr unsigned none = ~0u;
 
-  // What a claim got: `length` segments from `first` on, or `length` pages.
+  // The result of a claim: `length` segments from `first` on, or `length` pages.
   struct claim {
     unsigned first = none;  // none if nothing was free
     unsigned length = 0;

@@ -1,4 +1,4 @@
-// Which slots of a span are free: one bit for each slot, 1 = freed, and counts of what is entirely free.
+// Records which slots of a span are free: one bit for each slot, 1 = freed, and counts of what is entirely free.
 //
 //   word (64 bits) = {unlisted : 1, slots : 63}    slot i of a span is bit i % 63 of word i / 63
 //   group          = 64 words (4032 slots), with a count of its full words, whose 63 bits are all set; a header counts the full groups
@@ -57,8 +57,8 @@ struct slot_map {
     if (n % words_per_group != 0) group(n / words_per_group).store(words_per_group - n % words_per_group, simt::relaxed);
   }
 
-  // What a change of a word's bits did: the word before; and whether a group became entirely free (give) or ceased to be (take), in which
-  // case the caller must add 1 to the header, or subtract it.
+  // The effect of a change of a word's bits: the word before; and whether a group became entirely free (give) or ceased to be (take), in
+  // which case the caller must add 1 to the header, or subtract it.
   struct change {
     word before = 0;
     bool group_crossed = false;
@@ -104,9 +104,9 @@ struct slot_map {
     if (pick == 0) return {seen, false};
     return take_mask(w, pick, got);
   }
-  // Which of the `there` free slots of a word, in their order, the first of `wanted` lanes picks; the others pick those that follow. Lanes
-  // of `others` claims came to the word before, and may not have taken their slots yet: those are left to them, if there are enough. A lane
-  // that picks a slot which another takes gets nothing.
+  // The number, among the `there` free slots of a word, of the one that the first of `wanted` lanes picks; the others pick those after it.
+  // Lanes of `others` claims came to the word before, and may not have taken their slots yet: those are left to them, if there are enough.
+  // A lane that picks a slot which another takes gets nothing.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned first_pick(unsigned there, unsigned wanted, unsigned others) {
     unsigned const room = there > wanted ? there - wanted : 0;
     if (others > room) others -= room + 1;

@@ -46,7 +46,7 @@ struct span_header {
     return {full_bias | active | slots | (of_segments ? segments : 0) | word{size_class} << class_at | word{length - 1} << length_at |
             generation << generation_at};
   }
-  // What to add to the header of unused memory, which has the generation of its last use and nothing else.
+  // The number to add to the header of unused memory, which has the generation of its last use and nothing else.
   [[nodiscard]] GPUHEAP_HD static constexpr word to_new_span(unsigned size_class, unsigned length, bool of_segments) {
     return new_span(size_class, length, of_segments, 1).bits;
   }
@@ -87,7 +87,7 @@ static_assert(span_header::new_span(59, 64, true, 7).size_class() == 59 && span_
 //                         refills it; or, with page 1, its span is being reset and comes back
 //   next < num_claims()   the shard has room. The claim that reaches num_claims() has the duty to refill it: one claim does, as additions
 //                         are ordered
-//   next >= num_claims()  a thread refills the shard. What is above num_claims() is what other threads want at this moment
+//   next >= num_claims()  a thread refills the shard. The excess over num_claims() is the demand of other threads at this moment
 //   reused                the span's slots were handed out before. num_slots is {words : 14, claims per word : 6}, and claim n looks for a
 //                         free slot in word n / (claims per word). Without this flag, slots next..num_slots-1 are unclaimed, and num_slots
 //                         may be less than the span has
@@ -158,8 +158,8 @@ static_assert(shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_n
               !shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_next(5, 4999, 0) &&
               !shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_next(6, 5000, 4031));
 
-// What a segment or a page is, for a thread that has only an address. A span of segments tags its segments, a span of pages its pages. Tags
-// are written before the span is published, and cleared before its memory is released.
+// The tag of a segment or a page, for a thread that has only an address. A span of segments tags its segments, a span of pages its pages.
+// Tags are written before the span is published, and cleared before its memory is released.
 //
 //   0            not in use
 //   broken_up    the segment's pages have tags of their own

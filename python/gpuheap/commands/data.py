@@ -8,7 +8,7 @@ import typer
 
 from gpuheap.units import format_bytes
 
-# What fetches and shows progress is imported by the commands: half of what importing this package takes, for each command beside these.
+# The commands import the modules that fetch and show progress: otherwise every other command would pay for them, half of its import time.
 app = typer.Typer(help="Fetch graphs of the literature from the SuiteSparse Matrix Collection.", no_args_is_help=True)
 
 

@@ -104,7 +104,7 @@ def _numbered(said: Any, path: Path, case: str) -> list[tuple[int, dict[str, Any
 
 def _read_bound(said: dict[str, Any], grids: tuple[Grid, ...], axes: set[str], path: Path, where: str) -> Bound:
     metric = said.get("metric")
-    if metric not in METRICS:
+    if not isinstance(metric, str) or metric not in METRICS:  # a list has no place in a table of names
         raise UserError(f"{path}: {where}: {unknown_name('metric', str(metric), METRICS)}")
     if METRICS[metric].lower_is_better is None:
         raise UserError(f"{path}: {where}: {metric} is neither better high nor low")

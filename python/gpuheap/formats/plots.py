@@ -105,7 +105,7 @@ def read_plots(said: Any, grids: Sequence[Grid], metrics: Sequence[str], path: P
 
 
 def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[str], path: Path, where: str) -> Sequence[Plot]:
-    axes = {key for grid in grids for key in grid}
+    axes = sorted({key for grid in grids for key in grid})
     x = names([said["x"]] if isinstance(said.get("x"), str) else said.get("x", []), path, f"{where}: x")
     for key, found in [("x", axis) for axis in x] + ([("curves", said["curves"])] if "curves" in said else []):
         if found not in axes:

@@ -95,7 +95,7 @@ def _holds(relation: say.Relation, drawn: _Drawn, draw: int | None) -> bool:
 
 
 class _Drawn(Evidence):
-    """The evidence with one completion of the open points. It takes on one draw after the other."""
+    """The evidence with one completion of the open points, and with the draw whose number `draw` holds."""
 
     def __init__(self, base: Evidence, stretch: float) -> None:
         self._base, self._stretch = base, stretch

@@ -85,7 +85,7 @@ def load_paper(path: Path) -> say.Paper:
     if not isinstance(headline, list):
         paper.complain("headline", "headline must be a list of claims")
     for claim_name in headline:
-        if claim_name not in {claim.name for claim in claims}:
+        if claim_name not in [claim.name for claim in claims]:
             paper.complain("headline", str(unknown_name("claim", str(claim_name), [claim.name for claim in claims])))
     return say.Paper(name, paper.text("title"), paper.text("cite"), paper.text("machine"), tuple(claims), path, tuple(headline))
 

@@ -280,7 +280,7 @@ class SweepWriter:
                 finished[index] = PointResult(rows[key][0].status, rows[key][0].reason)
         if unwanted:
             self._table.drop(lambda row: row.sweep == mine and row.key in unwanted)
-        # Noted once the old rows are gone: a process that is killed in between takes them away again.
+        # The entry is written after the old rows are removed. If the process is killed in between, the next run removes them again.
         begins = self._again.begins(self._keys)
         if not same_build:
             self._environment.measured_by(*names, self._identity)

@@ -22,7 +22,7 @@ class Watch:
 
     @staticmethod
     def asked(wanted: bool, every: float | None, file: Path | None) -> Watch | None:
-        """What the options --watch, --every and --watch-file ask for together. Raises UserError where they make no sense; empties the file."""
+        """Reads --watch, --every and --watch-file together. Raises UserError where they contradict each other; empties the file."""
         if not wanted and file is None:
             if every is not None:
                 raise UserError("--every goes with --watch or --watch-file")

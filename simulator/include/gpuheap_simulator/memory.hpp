@@ -9,7 +9,7 @@ namespace gpuheap::simulator {
 // Returns `bytes` bytes, aligned to 4096; nullptr when the system has no memory, or for more than all of it.
 [[nodiscard]] void* allocate(std::size_t bytes) noexcept;
 void deallocate(void* p) noexcept;
-// What the process has not given back: the number of allocate()'s blocks, and the bytes of map_memory().
+// The memory that the process has not given back: the number of allocate()'s blocks, and the bytes of map_memory().
 struct held_memory {
   std::size_t blocks = 0;
   std::size_t mapped_bytes = 0;

@@ -1,4 +1,4 @@
-// What a lane does at a scheduling point, and where in the source: the vocabulary of reports.
+// The operation of a lane at a scheduling point and its place in the source, as reports show them.
 #pragma once
 
 #include <cstdint>

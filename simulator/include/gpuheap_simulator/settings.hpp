@@ -58,7 +58,7 @@ struct settings {
   friend bool operator==(settings const&, settings const&) = default;
 };
 
-// What the calling host thread's launches use now.
+// The settings that launches of the calling host thread use now.
 [[nodiscard]] settings const& current_settings();
 
 // The environment's settings. Throws std::invalid_argument naming the variable and what it takes.

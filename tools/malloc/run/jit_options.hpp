@@ -1,4 +1,4 @@
-// What a program asks of the compiler of PTX when it loads code.
+// The options that a program gives the PTX compiler when it loads code.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// The invariants of a BulkAllocator heap at rest, as code.
+// Checks the invariants of a BulkAllocator heap while no kernel uses it.
 //
 // At rest means that no kernel is running on the heap. Then:
 //   1. nothing is promised or waited for, no lock is held, no thread reads, nothing waits to be reclaimed;

@@ -1,6 +1,6 @@
-// The map of the allocators that coalesce, at rest, as code: host only, for tests and for heap::verify.
+// Checks the map of an allocator that coalesces while no kernel runs on its heap. Host only, for tests and for heap::verify.
 //
-// At rest means that no kernel is running on the heap. Then:
+// While no kernel runs:
 //   1. each key is in one of its two buckets, in one place only
 //   2. a superblock has as many pieces in the map as its head counts
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesce_parts {
 
-// The result of a look at the map.
+// The findings of verify().
 struct audit {
   std::string problem;  // empty: every invariant holds
   simt::size_t live_pieces = 0, live_superblocks = 0;

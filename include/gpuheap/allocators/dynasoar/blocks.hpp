@@ -56,7 +56,7 @@ struct basic_block_pool : pool_layout {
     static_cast<pool_layout&>(pool) = *at;
     return pool;
   }
-  [[nodiscard]] GPUHEAP_FN structures::relocation_count moves() const { return {&state()->moves}; }
+  [[nodiscard]] GPUHEAP_FN structures::relocation_count relocations() const { return {&state()->moves}; }
   [[nodiscard]] GPUHEAP_FN free_slots slots(uint32_t b) const { return {&blocks()[b].free}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> tag(uint32_t b) const { return simt::global_ref<uint64_t>{blocks()[b].tag}; }
   // relaxed: a guess; or the caller has a slot of the block, and the tag was written before that became free.
@@ -114,7 +114,7 @@ struct basic_block_pool : pool_layout {
     // pass took slots of a block that had moved since it looked.
     GPUHEAP_NO_UNROLL
     while (true) {
-      if (careful) seen = of(at).moves().read_begin();
+      if (careful) seen = of(at).relocations().read_begin();
       grant got = Self::find_active(at, c, wanted, left);
       bool opened = false;
       if (got.none()) {
@@ -123,12 +123,12 @@ struct basic_block_pool : pool_layout {
       }
       if (!got.none()) {
         bool const ours = Self::keep(at, c, got);
-        if (opened) of(at).moves().end();
+        if (opened) of(at).relocations().end();
         if (ours) return got;
         continue;
       }
       if (careful) {
-        if (structures::relocation_count::quiet(seen) && of(at).moves().read_end() == seen) return got;
+        if (structures::relocation_count::quiet(seen) && of(at).relocations().read_end() == seen) return got;
         pause.wait();
       }
       careful = true;
@@ -192,12 +192,12 @@ struct basic_block_pool : pool_layout {
         word const bits = free.leaf(i).load(simt::relaxed);
         if (bits == 0) return false;
         uint32_t const b = i * 64 + first_of(bits, start >> 8);
-        pool.moves().begin();
+        pool.relocations().begin();
         if (free.take(b)) {
           got = pool.open(b, c, capacity, wanted);
           return true;
         }
-        pool.moves().end();
+        pool.relocations().end();
       }
     });
     return got;
@@ -218,7 +218,7 @@ struct basic_block_pool : pool_layout {
   GPUHEAP_COLD static void follow_up(pool_layout const* at, uint32_t b, block_tag tag, word before, word which) {
     Self const pool = of(at);
     bool alone = false;
-    pool.moves().begin();
+    pool.relocations().begin();
     // Ends: a pass that goes on closed a block that others have emptied and opened since, for another capacity. Lock-free.
     GPUHEAP_NO_UNROLL
     while ((before | which) == tag.all() && pool.slots(b).close(tag.all())) {
@@ -241,7 +241,7 @@ struct basic_block_pool : pool_layout {
       simt::global_ref<word>{pool.allocated(c)[b / 64]}.fetch_and(~(word{1} << (b % 64)), simt::relaxed);
       pool.free_blocks().set(b);
     }
-    pool.moves().end();
+    pool.relocations().end();
   }
   // acquire, both: see bitmap_tree::recompute.
   [[nodiscard]] GPUHEAP_FN bool has_room(uint32_t b, unsigned c) const {

@@ -1,4 +1,5 @@
-// The invariants of a pool of DynaSOAr blocks at rest, as code: a kernel with a thread for each block counts blocks and faults.
+// Checks the invariants of a pool of DynaSOAr blocks while nothing else uses it: a kernel with a thread for each block counts blocks and
+// faults.
 //
 // At rest means that no kernel uses the pool. Then:
 //   1. every block is free or allocated to the class that its tag names, and to no other;

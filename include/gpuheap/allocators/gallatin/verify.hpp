@@ -1,4 +1,4 @@
-// The invariants of a Gallatin heap at rest, as code that reads a copy of its bookkeeping, and the kernel that makes an empty heap.
+// Checks the invariants of a Gallatin heap at rest in a copy of its bookkeeping. Also the kernel that makes an empty heap.
 //
 // At rest means that no kernel is running on the heap. Then:
 //   1. nothing is busy, locked or being moved;

@@ -8,13 +8,13 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // The parameters, with the published values unless marked.
 struct halloc_config {
-  unsigned slab_bytes = 4u << 20;      // a power of two; the largest: smaller heaps have smaller slabs,
-  unsigned min_slabs = 64;             // so that there are so many of them (not published), as long as one holds the largest block
+  unsigned slab_bytes = 4u << 20;      // a power of two. A small heap has smaller slabs, which still hold the largest block,
+  unsigned min_slabs = 64;             // so that it has at least this number of slabs (not published)
   unsigned smallest_chunk_bytes = 16;  // a power of two. The chunk sizes are this and 3/2 of it, and 16 times these
-  unsigned sparse_permille = 12;       // of a slab's chunks: up to this it may serve another class
-  unsigned roomy_permille = 600;       // up to this it is preferred as a new head
-  unsigned busy_permille = 835;        // from this on a head is replaced
-  unsigned walk_tries = 31;            // places that are looked at by hashing, before all others one after the other
+  unsigned sparse_permille = 12;       // of a slab's chunks in use: up to this share it may serve another class
+  unsigned roomy_permille = 600;       // up to this share it is preferred as a new head
+  unsigned busy_permille = 835;        // from this share on a head is replaced
+  unsigned walk_tries = 31;            // places that a search tries by hashing, before it tries all others in order
   unsigned prefetch_slabs = 64;        // heaps of fewer slabs fetch no head ahead (not published)
   unsigned backing_percent = 25;       // of the heap's bytes
 };
@@ -72,8 +72,8 @@ enum class slab_role : unsigned {
   sparse,      // so few that another class of its kind may have it; in its kind's sparse set
   roomy,       // in its class's roomy set
   busy,        // in its class's busy set
-  full,        // not one more block of its class; in no set. The free that makes room files it
-  held,        // a class's head or next head, or in the hands of the thread that is about to file it
+  full,        // no room for a block of its class; in no set. The free that makes room puts it into a set
+  held,        // a class's head or next head, or taken by the thread that is about to put it into a set
 };
 
 // The word of a slab.
@@ -84,9 +84,9 @@ enum class slab_role : unsigned {
 //   used     at least the chunks whose bits are set: added before a thread claims chunks, subtracted after it has released them or found
 //            that it must not claim any. So with used == 0 no thread is about to claim chunks. While a thread's chunks are counted and the
 //            kind is the one that the thread expects, the kind stays
-//   class    of which the slab is or was last the head; an unassigned slab keeps it as well
-//   packed   for a head: it is to be filled entirely
-//   ticket   requests ever: each starts its walk at another place. Wraps
+//   class    the class whose head the slab is or last was; an unassigned slab keeps it as well
+//   packed   for a head: requests fill it entirely before it is replaced
+//   ticket   the number of all requests, modulo 2^32: each starts its walk at another place
 struct slab_use {
   using word = uint64_t;
   static constexpr unsigned class_at = 24, role_at = 28, packed_at = 31, ticket_at = 32;

@@ -1,10 +1,10 @@
-// The invariants of halloc's slabs at rest, as code: host only, for tests and for heap::verify.
+// Checks the invariants of halloc's slabs at rest. Host only, for tests and for heap::verify.
 //
 // At rest means that no kernel is running on the heap. Then:
 //   1. every lock is open; a slab is held exactly if one class has it as head or next head, and it is of that class
 //   2. used chunks = bits set = sum of the blocks' lengths; a block begins at a multiple of its length and its bits are set
-//   3. an unassigned slab is empty and in the free set. A filed one is not empty, is on no lower level than its fill says, and is in the
-//      set of its level, unless it is full; a full one has no room
+//   3. an unassigned slab is empty and in the free set. A slab that is neither held nor unassigned is not empty. Its
+//      level is not below the one of its fill, and it is in the set of that level, unless it is full; a full one has no room
 //   4. a leaf of a set with a bit has its summary bits
 #pragma once
 

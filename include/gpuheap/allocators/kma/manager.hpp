@@ -15,7 +15,8 @@
 //   2. a thread that makes a free superblock one that is in use makes it a head, unless it is full then;
 //   3. a thread that gives back a block of a full superblock puts it into the room set;
 //   4. a thread that replaces a head, or takes a bit out of a room set, looks at the superblock's word afterwards, and puts it into the
-//      room set of its class if it is partly in use. What it sees is at least as new as what made the superblock a head, or set the bit. If
+//      room set of its class if it is partly in use. It sees a state at least as new as the
+//      one that made the superblock a head, or set the bit. If
 //      it sees a full superblock, or a free one, then threads that have changed that since have done 3, or 1 and 2.
 //
 // While a thread is at 2 or 4, a superblock can be nowhere: `moves` counts these. A search that found nothing counts only if nothing was
@@ -54,13 +55,13 @@ struct alignas(128) manager {
   alignas(128) structures::page_runs runs;
   census scratch{};  // of the host's walks
 
-  [[nodiscard]] GPUHEAP_FN structures::relocation_count moving() { return {&moves}; }
+  [[nodiscard]] GPUHEAP_FN structures::relocation_count relocations() { return {&moves}; }
   GPUHEAP_FN void begin_move() {
-    moving().begin();
+    relocations().begin();
     // release: a thread that finds that something has left its place, by whatever order, sees that it is being moved.
     simt::fence(simt::release);
   }
-  GPUHEAP_FN void end_move() { moving().end(); }
+  GPUHEAP_FN void end_move() { relocations().end(); }
   [[nodiscard]] GPUHEAP_FN word32 head(unsigned c, unsigned h) { return word32{heads[c][h]}; }
 
   // ---- malloc
@@ -73,14 +74,14 @@ struct alignas(128) manager {
     // waits for no thread, and either gets the run or is foiled by another thread that gets something.
     GPUHEAP_NO_UNROLL
     for (unsigned pass = 1;; ++pass) {
-      auto const before = moving().read_begin();
+      auto const before = relocations().read_begin();
       grant got = from_head(c, wanted, h);
       if (got.none()) got = from_room_set(c, wanted, h);
       if (got.none()) got = from_queue(c, wanted, h);
       GPUHEAP_NO_UNROLL
       for (unsigned other = 0; got.none() && other != at.num_heads; ++other) got = from_head(c, wanted, other);
       if (!got.none()) return got;
-      auto const after = moving().read_end();
+      auto const after = relocations().read_end();
       if (after == before && structures::relocation_count::quiet(after)) return {};
       // The first passes may be too early; then all words decide.
       if (pass >= quick_passes) {

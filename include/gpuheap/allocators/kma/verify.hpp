@@ -1,4 +1,4 @@
-// The invariants of a KMA heap at rest, as code: a kernel with a thread for each superblock counts what is there and what is wrong.
+// Checks the invariants of a KMA heap while nothing else uses it: a kernel with a thread for each superblock counts blocks and faults.
 //
 // At rest means that no kernel is running on the heap. Then:
 //   1. nothing is under way;

@@ -182,7 +182,7 @@ struct alignas(256) heap_state {
     mine.index = index;
     mine.bits = bits;
     mine.has_entry = holds && !took_all;
-    // What other words have. Its bits were not touched.
+    // The rest comes from other words. The bits of this word were not touched.
     if (unsigned const more = n - simt::popcount(bits); more != 0) {
       // relay: as in give_pages(). The thread that raises the count from 0 makes the entry.
       chunk_word const before{at.word(chunk).fetch_add(more, simt::relay)};

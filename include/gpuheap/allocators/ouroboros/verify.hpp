@@ -1,4 +1,4 @@
-// The kernels that make an Ouroboros heap, and its invariants at rest, as code.
+// The kernels that make an Ouroboros heap, and the check of its invariants at rest.
 //
 // At rest means that no kernel is running on the heap. Then:
 //   1. a chunk is free in the pool, used before or not, or one of a class, or a tail of one, or a segment of a queue;

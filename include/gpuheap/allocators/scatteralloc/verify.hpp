@@ -1,4 +1,4 @@
-// The invariants of a ScatterAlloc heap at rest, as code: a kernel with a thread for each page counts what is there and what is wrong.
+// Checks the invariants of a ScatterAlloc heap while nothing else uses it: a kernel with a thread for each page counts blocks and faults.
 //
 // At rest means that no kernel is running on the heap. Then:
 //   1. no page is being opened, and no lock is held;

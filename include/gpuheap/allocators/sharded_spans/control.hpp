@@ -44,8 +44,8 @@ struct control : large_allocations<Named> {
   using spans::partial_classes;
   using spans::relocations;
 
-  // What a lane is at. It lies in the frame, not in registers: a kernel needs the registers of its longest chain of calls, and these steps
-  // are long and call on. A thread that never comes here never touches the frame.
+  // The state of a lane's request. It lies in the frame, not in registers: a kernel needs the registers of its longest chain of calls, and
+  // these steps are long and call on. A thread that never comes here never touches the frame.
   struct request {
     lane_mask here;
     warp_group g;  // lanes that want a slot of the same class; empty for a lane that has its result

@@ -1,4 +1,4 @@
-// What a thread asks for, and what a refill brought it: each packed into one register, as they live across long chains of calls.
+// The request of a thread, and the yield of a refill: each packed into one register, as they live across long chains of calls.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/layout.hpp>
@@ -18,7 +18,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 // The shard in which this warp claims first, of 2^lg.
 [[nodiscard]] GPUHEAP_FN inline unsigned shard_of_warp(unsigned lg) { return (warp_hash() >> 27) >> (5 - lg); }
 
-// What a group of lanes asks for:
+// The request of a group of lanes:
 //
 //   bit  0       6       10       16      22          25             31
 //        | class | shard | wanted | lanes | lg shards | lg alignment | uniform
@@ -52,7 +52,7 @@ struct demand {
   }
 };
 
-// What a step of a refill returns. Either the span that it found, as a shard word of which nothing is claimed, or 0 for none; the lowest
+// The result of one step of a refill. Either the span that it found, as a shard word of which nothing is claimed, or 0 for none; the lowest
 // bits of such a word are 0, and hold
 //   open       a relocation is open, which the caller ends
 //   stale      the span was the last of its leaf of the partial list: the leaf's summary bit is due to be cleared

@@ -11,7 +11,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What a search does to the shards of other classes.
+// A search's work on the shards of other classes.
 template <class Named>
 struct drains : refills<Named> {
   using spans::active_classes;

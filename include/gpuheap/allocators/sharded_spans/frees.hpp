@@ -6,7 +6,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What a lane's free has found out so far, in one register.
+// The findings of a lane's free so far, in one register.
 struct freed {
   unsigned bits = 0;  // slot : 19 | actor : 5 | exact, unclaimed, crossed, found bits, null, last, unlisted : 1 each
 
@@ -41,7 +41,7 @@ static_assert(freed::of(shard_word::max_slots - 1, 31, false, false, false, fals
               freed::of(0, 0, true, true, true, true, true).near_end(true, true).slot() == 0);
 
 struct frees : spans {
-  // What a free comes to once the bits of all lanes of `here` are set. `before`: the word that this lane's atomic returned; 0 if another
+  // The outcome of a free once the bits of all lanes of `here` are set. `before`: the word that this lane's atomic returned; 0 if another
   // lane's set its bit. All lanes of `here` call.
   template <class Refused>
   GPUHEAP_FN free_status finish_free(lane_mask here, void* p, unsigned page, freed f, uint64_t before, Refused refused) {

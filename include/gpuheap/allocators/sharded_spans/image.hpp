@@ -74,7 +74,7 @@ struct image {
     unsigned const s = page >> at.lg_pages;
     return is_whole(s) || (pages[s] >> (page - (s << at.lg_pages)) & 1) != 0;
   }
-  // What a summary of the tree lacks, or "".
+  // The bit that a summary of the tree lacks, in words; "" if it lacks none.
   [[nodiscard]] static std::string missing_summary(bitmap_tree const& tree, unsigned leaves_there) {
     for (unsigned i = 0; i < leaves_there; ++i) {
       if (leaf(tree, i) == 0) continue;

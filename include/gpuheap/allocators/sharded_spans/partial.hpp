@@ -14,7 +14,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What can be done with a partial span.
+// The operations on a partial span.
 struct partial_spans : resets {
   // ---- to acquire one
 
@@ -239,7 +239,7 @@ struct partial_spans : resets {
 template <class Named>
 struct partial_choice : partial_spans {
   static constexpr tuning Tuning = Named::tuned;
-  // What a lane found out about one partial span.
+  // A lane's findings about one partial span.
   struct sample {
     static constexpr unsigned is_not_partial = 127;  // of a span that is not partial: an attempt to acquire it takes it from the list
     unsigned worth = 0;                              // 0: not worth a reuse. 1..64: rises with the share of its slots that are free

@@ -1,5 +1,5 @@
-// What the default allocator decides: how many shards a launch uses, how much memory a refill takes, from where, and whether it reuses a
-// partial span. refill.hpp acts on these decisions.
+// The decisions of the default allocator: how many shards a launch uses, how much memory a refill takes, from where, and whether it reuses
+// a partial span. refill.hpp acts on these decisions.
 //
 // These are pure functions of plain numbers: they read no word of a heap and change none. A wrong number costs time or memory, and never
 // correctness, as long as a plan keeps what refill_plan promises. tests/allocators/sharded_policy_test.cpp checks that, and the rules.
@@ -136,7 +136,7 @@ template <tuning Tuning>
 
 // ---- refills
 
-// What a refill knows when it decides. Counts of pages are hints: other threads change them meanwhile.
+// The facts by which a refill decides. Counts of pages are hints: other threads change them meanwhile.
 struct refill_input {
   unsigned slot_bytes;      // bytes of a slot of the class
   unsigned lanes;           // lanes of the warp that asked for the class
@@ -155,7 +155,7 @@ struct refill_input {
   bool has_partial;         // the class may have a partial span
   reuse_failures failures;  // samples of the class's partial spans in vain
 };
-// What a refill does. The pages hold one slot or more. There are at most 64 segments and at most max_segments, and none if `reuses`.
+// The plan of a refill. The pages hold one slot or more. There are at most 64 segments and at most max_segments, and none if `reuses`.
 struct refill_plan {
   unsigned pages;         // pages that a new span should have
   unsigned segments;      // segments that the fast path claims side by side; 0: the slow path is taken
@@ -213,7 +213,7 @@ template <tuning Tuning>
   return longest != 0 && longest < pages ? longest : pages;
 }
 
-// What a refill does.
+// Makes the plan of a refill.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_HD constexpr refill_plan plan_refill(refill_input const& in) {
   unsigned const pages = span_pages<Tuning>(in);

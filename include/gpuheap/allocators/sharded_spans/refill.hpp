@@ -15,7 +15,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What the thread of a claim with the duty does.
+// The work of the thread whose claim has the refill duty.
 template <class Named>
 struct refills : partial_choice<Named> {
   static constexpr tuning Tuning = Named::tuned;
@@ -73,7 +73,7 @@ struct refills : partial_choice<Named> {
     row_place const place = place_row(n, c, k, at.num_shards(), leaves, low_leaves, large && !d.is_uniform(), d.lg_shards() != 0);
     unsigned leaf = place.leaf, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
-    // Ends: after so many passes. A claim that fails is another thread's progress.
+    // A claim that fails is another thread's progress.
     GPUHEAP_NO_UNROLL
     for (unsigned passes = 0; passes < 32; ++passes) {
       free_row const row = find_row(bits, n, place.bit, large);
@@ -84,6 +84,7 @@ struct refills : partial_choice<Named> {
         uint64_t ahead[4];
         for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf((leaf + (j + 1) * place.step) % leaves).load(simt::relaxed);
         unsigned j = 0;
+        // Ends: after three steps.
         while (j < 3 && find_row(ahead[j], n, place.bit, large).length == 0) ++j;
         leaf = (leaf + (j + 1) * place.step) % leaves;
         bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
@@ -217,7 +218,7 @@ struct refills : partial_choice<Named> {
     at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::consume_release);
     if (!used_up) active_classes().add(c);
   }
-  // What can wait until a new span is in use: counting it, clearing stale summary bits, releasing pages that it has no use for.
+  // The work that can wait until a new span is in use: counting it, clearing stale summary bits, releasing pages that it has no use for.
   GPUHEAP_COLD void finish_new_span(demand d, segment_map::claim got) {
     segments().finish_claim(got);
     unsigned length = got.length;

@@ -20,7 +20,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What the last free of a span's slots does. free calls it where tuning::resets is on.
+// The work of the last free of a span's slots. free calls it where tuning::resets is on.
 struct resets : frees {
   // How far before the first unclaimed slot a freed slot may lie for its free to be the last: within its word; or within its group, if the
   // free completed a word. A free that completed a group asks wherever its slot lies.

@@ -52,7 +52,7 @@ struct alignas(128) spans {
   alignas(128) unsigned failed_reuses[size_classes::count]{};  // reuse_failures of each class
   alignas(128) unsigned cursor[size_classes::count]{};         // the page after the partial span that was sampled last
 
-  // What searches found out; see refuse().
+  // The outcomes of searches; see refuse().
   alignas(128) uint64_t refused[size_classes::count]{};  // of the last search for each class that found nothing: the relocation count | 1
   alignas(128) uint64_t refused_as[size_classes::count]{};  // and the search's number
   alignas(128) uint64_t searches = 0;                       // that have begun

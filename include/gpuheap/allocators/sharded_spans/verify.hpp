@@ -1,4 +1,4 @@
-// The invariants of a heap at rest, as code. Host only: for tests, and for users who suspect their heap (heap::verify).
+// Checks the invariants of a heap at rest. Host only: for tests, and for users who suspect their heap (heap::verify).
 //
 // At rest means that no kernel is running on the heap. Then:
 //   1. no relocation is open, and every page is exactly one of: free (in a whole segment or a broken one), in a span, in a large
@@ -22,7 +22,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// What a walk over a heap at rest finds.
+// The findings of a walk over a heap at rest.
 struct audit {
   std::string problem;  // empty: every invariant holds
   simt::size_t free_bytes = 0, spans = 0, large_allocations = 0;
@@ -44,7 +44,7 @@ template <class Spans>
 
   if (!structures::relocation_count::quiet(now.block.relocation_word)) fail("a relocation is open, or was never ended");
 
-  // Which shard holds which span.
+  // The shard that holds the span of each page.
   std::vector<shard_word> holder(num_pages);
   for (unsigned c = 0; c < at.num_classes; ++c) {
     for (unsigned k = 0; k < at.num_shards(); ++k) {

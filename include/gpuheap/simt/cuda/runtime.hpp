@@ -46,8 +46,8 @@ inline void set_stack_bytes(size_t bytes) { detail::check(cudaDeviceSetLimit(cud
   }
   return p;
 }
-// Frees memory of allocate(). Waits for the device. Never throws: an error of an earlier kernel stays for the next check. Memory of a context
-// that was reset is gone: the runtime's refusal of it is nobody's error.
+// Frees memory of allocate(). Waits for the device. Never throws: an error of an earlier kernel stays for the next check. A reset of the
+// context has freed its memory: the runtime's refusal is then no error.
 inline void deallocate(memory_kind kind, void* p) noexcept {
   auto const forget = [](cudaError_t answer) {
     if (answer == cudaErrorInvalidValue) (void)cudaGetLastError();

@@ -1,4 +1,4 @@
-"""Runs a program again and again, a mode after the other, and keeps what each run took."""
+"""Runs a program many times, in each mode in turn, and records the times of each run."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Campaign:
 
 
 def measure(campaign: Campaign, told: Callable[[str, int, int, float | None], None]) -> bool:
-    """Each round runs each mode once, and begins with the next one, so that none is always first. `told` is called before each run: mode, runs done, runs in
-    all and the seconds left. A mode that failed three times in a row is left out of further rounds. False: interrupted; what was measured is kept."""
+    """Each round runs each mode once. The first mode changes from round to round. `told` is called before each run with the mode, the runs done, all runs
+    and the seconds left. A mode that failed three times in a row is left out of further rounds. Returns False if interrupted; measured runs are kept."""
     failures = dict.fromkeys(campaign.environments, 0)
     spent: dict[str, list[float]] = {mode: [] for mode in failures}
     done = 0
@@ -92,7 +92,7 @@ def measure(campaign: Campaign, told: Callable[[str, int, int, float | None], No
 
 @contextmanager
 def _remembering_interrupts(came: threading.Event) -> Iterator[None]:
-    """Ctrl-C counts even where a shell that starts this in the background has it ignored, and where Python drops the exception, as in a finaliser."""
+    """Handles Ctrl-C even if the shell started this process in the background, with the signal ignored, or if Python drops the exception, as in a finaliser."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         came.set()
