@@ -68,9 +68,16 @@ def test_a_verdict_is_the_same_each_time(tmp_path: Path) -> None:
 
 
 def test_without_the_runs_the_medians_judge_and_the_verdict_says_so(tmp_path: Path) -> None:
-    assert judged(tmp_path, BETTER, [row("halloc", 10), row("cuda_malloc", 10.1)]).basis == "no interval"
-    found = judged(tmp_path, BETTER, [measured("halloc", [10.0] * 20), row("cuda_malloc", 12)])
+    assert judged(tmp_path, BETTER, [row("halloc", 10, runs=4), row("cuda_malloc", 10.1, runs=4)]).basis == "no interval"
+    found = judged(tmp_path, BETTER, [measured("halloc", [10.0] * 20), row("cuda_malloc", 12, runs=4)])
     assert (found.verdict, found.basis) == (HOLDS, "95 %, 1 of 2 measurements")
+    # Rows of older tables keep percentiles, which tell how noisy they are.
+    assert judged(tmp_path, BETTER, [row("halloc", 10, spread=0.01), row("cuda_malloc", 10.1, spread=0.01)]).basis == "95 %, by percentiles"
+    assert judged(tmp_path, BETTER, [row("halloc", 10, spread=0.01), row("cuda_malloc", 10.1, spread=0.01)]).verdict == HOLDS
+    assert judged(tmp_path, BETTER, [row("halloc", 10, spread=0.4), row("cuda_malloc", 10.1, spread=0.4)]).verdict == UNDECIDED
+    of_means = 'relation = "better"\nleft = { of = ["halloc"], statistic = "mean" }\nright = { of = ["cuda_malloc"], statistic = "mean" }\n'
+    assert judged(tmp_path, of_means, [row("halloc", 10, spread=0.4), row("cuda_malloc", 10.1, spread=0.4)]).verdict == UNDECIDED
+    assert judged(tmp_path, of_means, [row("halloc", 10, spread=0.4), row("cuda_malloc", 14, spread=0.4)]).verdict == HOLDS
     # Four runs of a time say too little; one count says all.
     assert judged(tmp_path, BETTER, [measured("halloc", [10.0] * 4), measured("cuda_malloc", [12.0] * 4)]).basis == "no interval"
     counts = [measured("halloc", [30.0], "registers_malloc"), measured("cuda_malloc", [40.0], "registers_malloc")]
@@ -130,6 +137,6 @@ def test_a_time_out_decides_what_its_limit_can(tmp_path: Path, factor: str, verd
 def test_a_time_out_says_nothing_of_memory(tmp_path: Path) -> None:
     rows = [row("halloc", 0.9, metric="utilisation"), failed("cuda_malloc")]
     found = judged(tmp_path, BETTER, rows, "utilisation")
-    assert (found.verdict, found.numbers.split(";")[0]) == (UNDECIDED, "1 point without an end: it depends on them")
+    assert (found.verdict, found.numbers.split(";")[0]) == (UNDECIDED, "1 point without an end: so in 0% to 100% of all draws of the runs")
     crashed = [row("halloc", 0.9, metric="utilisation"), failed("cuda_malloc", "crash")]
     assert judged(tmp_path, BETTER, crashed, "utilisation").verdict == HOLDS

@@ -187,7 +187,7 @@ def test_claims_says_why_a_claim_fails(checkout: Checkout) -> None:
     assert {claim["name"]: claim["why"] for claim in said} == {"one": "Halloc is slower here.", "two": ""}
     assert checkout.gpuheap("claims", "--pages", "pages").returncode == 0
     page = (checkout.root / "pages" / "small.md").read_text()
-    assert "| does not hold here (no interval) | Halloc is slower here. | 0.67 times" in page
+    assert "| does not hold here (95 %, by percentiles) | Halloc is slower here. | 0.67 times" in page
     assert "ScatterAlloc is slower here." not in page
     # The sentences speak of the rows of one GPU.
     save(checkout.root / "elsewhere" / "nvidia-a40" / "survey.csv", rows)

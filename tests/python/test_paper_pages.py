@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,11 +12,13 @@ import pytest
 from fake_checkout import REPOSITORY, Checkout
 from handmade import BETTER, CLAIM, HEAD, row, save
 
-from gpuheap.answers.measured import find_measured
+from gpuheap.errors import UserError
+from gpuheap.formats.results import Row
 from gpuheap.formats.suites import load_suites
+from gpuheap.judging.coverage import Rows, coverage_of, figures_of
 from gpuheap.judging.evidence import Evidence
 from gpuheap.judging.judge import judge_all
-from gpuheap.judging.pages import page_of
+from gpuheap.judging.pages import MARKS, Evaluation, evaluation_of, page_of, with_summary
 from gpuheap.judging.reader import load_papers
 from gpuheap.paths import Layout
 
@@ -23,17 +27,20 @@ LAYOUT = Layout(REPOSITORY)
 DOCS = REPOSITORY / "docs"
 
 
-def test_the_pages_are_those_of_the_recorded_tables() -> None:
-    """`gpuheap claims --pages docs/evaluation` writes them again."""
-    papers, suites = load_papers(LAYOUT), load_suites(LAYOUT)
-    measured = find_measured(LAYOUT, REPOSITORY / "results" / "nvidia-h200")
-    judged = judge_all(papers, Evidence(measured.rows, measured.device))
-    for paper in papers:
-        page = page_of(paper, judged, measured.rows, measured.device, suites, DOCS / "images" / "evaluation", "../images/evaluation")
-        assert (DOCS / "evaluation" / f"{paper.name}.md").read_text() == page, paper.name
+def test_pages_and_pictures_are_those_of_the_recorded_tables() -> None:
+    """`python docs/refresh.py` writes them again."""
+    ran = subprocess.run([sys.executable, "docs/refresh.py", "--check"], cwd=REPOSITORY, capture_output=True, text=True, timeout=300)
+    assert (ran.returncode, ran.stdout) == (0, ""), ran.stdout + ran.stderr
+
+
+def test_a_page_has_every_sentence_and_its_headline_first() -> None:
+    for paper in load_papers(LAYOUT):
         assert paper.headline, "a page begins with what its paper rests on"
+        page = (DOCS / "evaluation" / f"{paper.name}.md").read_text()
         assert page.index("## Headline") < page.index("## Every sentence")
-        assert page.count("\n| ") == len(paper.claims) + len(paper.headline) + 2
+        sentences = page[page.index("## Every sentence") :]
+        assert sentences.count("\n| ") == len(paper.claims) + 1
+        assert page[page.index("## Headline") :].partition("\n## ")[0].count("\n| ") == len(paper.headline) + 1
 
 
 def test_the_evaluation_links_every_page() -> None:
@@ -54,11 +61,79 @@ def test_the_command_writes_a_page_for_each_paper(claimed: Checkout) -> None:
     ran = claimed.gpuheap("claims", "--pages", "pages")
     assert (ran.returncode, ran.stdout) == (0, "pages/small.md\n"), ran.stderr
     page = Path(claimed.root / "pages" / "small.md").read_text()
-    assert page.startswith("# A small paper\n\nNobody 2020; measured there on a machine, here on nvidia-h200. 1 sentences of the paper: 1 holds.\n")
-    assert page.count("| section 1 | what the paper says | holds (no interval) |  | 3.0 times: halloc 2 µs, cuda_malloc 6 µs |") == 2
+    assert page.startswith("# A small paper\n\nNobody 2020; measured there on a machine, here on nvidia-h200. 1 sentences of the paper: 1 hold.\n")
+    assert page.count("| section 1 | what the paper says | holds (95 %, by percentiles) |  | 3.0 times: halloc 2 µs, cuda_malloc 6 µs |") == 2
 
 
 def test_a_headline_names_claims(claimed: Checkout, error_line: ErrorLine) -> None:
     path = claimed.root / "benchmarks" / "claims" / "small.toml"
     path.write_text(path.read_text().replace('headline = ["one"]', 'headline = ["on"]'))
     assert "small.toml:7: [paper]: unknown claim 'on': did you mean 'one'?" in error_line(claimed.gpuheap("claims"))
+
+
+def told(rows: list[Row]) -> Evaluation:
+    papers = load_papers(LAYOUT)
+    return evaluation_of(LAYOUT, papers, judge_all(papers, Evidence(rows)), rows, "a GPU")
+
+
+def test_a_figure_says_how_many_of_its_points_are_measured() -> None:
+    rows = [row("halloc", 2, size=size, threads=100_000, suite="survey", case="alloc_single", parameter="state=warm") for size in (16, 64)]
+    suites = load_suites(LAYOUT)
+    figures = {figure.name: figure.coverage for figure in figures_of(["survey"], suites, Rows(rows)) if figure.case == "alloc_single"}
+    sizes = 43  # of the suite's list
+    assert (figures["figure 9a"].measured, figures["figure 9a"].in_full) == (0, sizes)  # 10,000 threads
+    assert (figures["figures 9c and 9e"].measured, figures["figures 9c and 9e"].in_full) == (2, sizes)
+    assert figures["figures 9c and 9e"].words == f"2 of {sizes} points, 1 minute of GPU time missing"
+    suite = suites["survey"]
+    assert coverage_of(suite, suite.case("alloc_single", "cuda"), Rows(rows), ("halloc",)).in_full == 2 * sizes
+
+
+def test_numbers_of_the_paper_stand_beside_ours() -> None:
+    parameter = "scene=surface;times_root=200;triangles=20000"
+    there = row("cuda_malloc", 29.3, suite="regeff", case="kdtree", metric="slowdown", parameter=parameter, threads=262_144, size=None)
+    paper = next(paper for paper in load_papers(LAYOUT) if paper.name == "regeff")
+    page = page_of(paper, told([there]), DOCS / "images" / "evaluation", "images")
+    assert "| table 2: Hand Stand | cuda_malloc | scene=surface, triangles=20000 | slowdown | 5.42 | 29.3 |" in page
+    assert "scatteralloc | page=8192" not in page[: page.index("## Every sentence")]  # no row of ours
+
+
+def test_the_summary_stands_between_its_marks() -> None:
+    page = f"before{MARKS[0]}old{MARKS[1]}after"
+    made = with_summary(page, told([]))
+    assert made.startswith(f"before{MARKS[0]}\n") and made.endswith(f"{MARKS[1]}after") and "old" not in made.split(MARKS[1])[0][6:60]
+    assert with_summary(made, told([])) == made
+    with pytest.raises(UserError, match="no part between"):
+        with_summary("a page", told([]))
+
+
+def test_sentences_that_are_missing_or_needless_are_told_and_taken_out(tmp_path: Path) -> None:
+    for name in ("benchmarks/suites", "benchmarks/claims", "python"):
+        shutil.copytree(REPOSITORY / name, tmp_path / name)
+    (tmp_path / "docs").mkdir()
+    shutil.copy(REPOSITORY / "docs" / "refresh.py", tmp_path / "docs")
+    paths = sorted((tmp_path / "benchmarks" / "claims").glob("*.toml"))
+    save(tmp_path / "results" / "nvidia-h200" / "survey.csv", [row("halloc", 2), row("cuda_malloc", 6)])
+
+    def sentences(*more: str) -> tuple[int, str]:
+        words = [sys.executable, "docs/refresh.py", "--sentences", *more]
+        ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert ran.stderr == ""
+        return ran.returncode, ran.stdout
+
+    # Almost no claim can be judged by two rows: the sentences are needless.
+    given = sum(path.read_text().count("\nwhy = ") for path in paths)
+    code, out = sentences()
+    assert code == 1 and f"{given} with a needless sentence" in out and given > 100
+    assert sentences("--drop")[0] == 0
+    assert sum(path.read_text().count("\nwhy = ") for path in paths) == 0
+    assert sentences() == (0, "0 without a sentence\n0 with a needless sentence\n0 to read again\n")
+
+
+def test_the_bound_that_suits_an_allocator_stands_beside_none() -> None:
+    point = {"suite": "survey", "case": "alloc_bounded", "threads": 1_000_000, "size": 16}
+    rows = [row("halloc", 20, parameter="registers=none", **point), row("halloc", 10, parameter="registers=best", **point)]
+    rows += [row("halloc", 40, metric="registers_bound", parameter="registers=best", **point), row("xmalloc", 5, parameter="registers=none", **point)]
+    paper = next(paper for paper in load_papers(LAYOUT) if paper.name == "survey")
+    page = page_of(paper, told(rows), DOCS / "images" / "evaluation", "images")
+    assert "| halloc | 40 | 1,000,000 threads, 16 B | 20 µs | 10 µs |  |  |" in page and "| xmalloc |" not in page
+    assert "## Bounds on registers" not in page_of(paper, told([]), DOCS / "images" / "evaluation", "images")

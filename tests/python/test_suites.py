@@ -156,7 +156,7 @@ def test_rows_of_a_papers_suite_have_five_runs_and_a_minute(tmp_path: Path) -> N
 def test_papers_points_have_twenty_runs_unless_one_takes_a_second(name: str) -> None:
     suite = load_suites(Layout(REPOSITORY))[name]
     for case_name in suite.cases:
-        case = suite.case(case_name, "cuda_malloc")
+        case = suite.case(case_name, "cuda")
         batches = min((value for grid in case.grids for value in values_of(grid.get("batches", (1,)))), key=int)
         exact = case.metrics[0].startswith("registers")
         assert exact or case.runs * int(batches) >= 20, case_name  # each batch is a run
@@ -225,11 +225,9 @@ def test_a_contender_that_fails_leaves_the_others_of_the_structures_their_points
     """Three failing points in a row end a sweep: those of one contender are never three in a row."""
     suite = load_suites(Layout(REPOSITORY))["structures"]
     for name, backends in suite.cases.items():
-        points = backends["cuda"].points()
-        if {point.fields["which"] for point in points} <= {"successor", "claim"}:
+        contenders = [point.fields.get("which") or point.fields["layout"] for point in backends["cuda"].points()]
+        if set(contenders) <= {"successor", "claim"}:
             continue  # two operations of one structure
-        for contender in {point.fields["which"] for point in points}:
-            runs = [
-                sum(1 for _ in group) for which, group in groupby(points, key=lambda point: point.fields["which"]) if which == contender
-            ]
+        for contender in set(contenders):
+            runs = [sum(1 for _ in group) for which, group in groupby(contenders) if which == contender]
             assert max(runs) < FAILURES_THAT_END_A_GRID, name

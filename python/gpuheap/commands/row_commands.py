@@ -94,17 +94,16 @@ def _write_pages(layout: Layout, papers: Sequence[Paper], judged: Sequence[Judge
     import os
 
     from gpuheap.files import replace_file
-    from gpuheap.formats.suites import load_suites
-    from gpuheap.judging.pages import page_of
+    from gpuheap.judging.pages import evaluation_of, page_of
 
     images = layout.root / "docs" / "images" / "evaluation"
     linked = Path(os.path.relpath(images, folder.resolve())).as_posix()
-    suites = load_suites(layout)
+    told = evaluation_of(layout, papers, judged, measured.rows, measured.device)
     out = console()
     for paper in papers:
-        if any(one.claim.paper == paper.name for one in judged):
+        if told.of(paper):
             path = folder / f"{paper.name}.md"
-            replace_file(path, page_of(paper, judged, measured.rows, measured.device, suites, images, linked), "name another folder with --pages")
+            replace_file(path, page_of(paper, told, images, linked), "name another folder with --pages")
             out.print(layout.shown(path.absolute()), soft_wrap=True)
 
 

@@ -35,14 +35,15 @@ class Certainty:
     with_runs: int  # measurements whose runs are known
     measurements: int
     open_points: int  # points that timed out, or that were skipped after failures
+    estimated: bool = False  # whether runs of some are estimated from percentiles
 
     @property
     def basis(self) -> str:
-        """`95 %`, `no interval`, `95 %, 3 of 8 measurements`."""
+        """`95 %`, `no interval`, `95 %, 3 of 8 measurements`, `95 %, by percentiles`."""
         if not self.with_runs:
             return "no interval" if self.measurements else ""
         part = "" if self.with_runs == self.measurements else f", {self.with_runs} of {self.measurements} measurements"
-        return f"{CONFIDENCE:.0%}{part}".replace("%", " %")
+        return f"{CONFIDENCE:.0%}{part}{', by percentiles' if self.estimated else ''}".replace("%", " %")
 
     @property
     def words(self) -> str:
@@ -64,7 +65,8 @@ def certainty(relation: say.Relation, evidence: Evidence) -> Certainty:
     shares = [_share(relation, evidence, stretch, bool(with_runs)) for stretch in (STRETCHES if open_points else STRETCHES[-1:])]
     least, most = min(shares), max(shares)
     holds = True if least >= CONFIDENCE else False if most <= 1 - CONFIDENCE else None
-    return Certainty(holds, least, most, len(with_runs), len(measured), len(open_points))
+    estimated = any(runs.estimated for runs in with_runs)
+    return Certainty(holds, least, most, len(with_runs), len(measured), len(open_points), estimated)
 
 
 def _readings_of(side: say.Side, evidence: Evidence) -> Sequence[Reading]:

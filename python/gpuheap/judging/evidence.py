@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import FAILING
-from gpuheap.formats.results import EXPLAINING, Row
+from gpuheap.formats.results import EXPLAINING, Row, Statistics
 from gpuheap.judging.language import SAME, Side
 from gpuheap.judging.timeouts import Bounds, bounds_of
 from gpuheap.metrics import METRICS
@@ -27,6 +29,7 @@ class Runs:
     statistic: str
     values: tuple[float, ...]
     exact: bool  # whether the value is a count, which has no noise
+    estimated: bool = False  # whether the table keeps only percentiles, from which the runs are estimated
 
     @property
     def enough(self) -> bool:
@@ -192,7 +195,32 @@ def _reading(rows: Sequence[Row], fields: Mapping[str, str], side: Side) -> Read
 def runs_of(row: Row, statistic: str) -> Runs:
     """The runs behind a row's statistic."""
     exact = METRICS[row.metric].unit in ("count", "bytes")
-    return Runs("|".join(map(str, (*row.key, row.metric))), statistic, row.values, exact)
+    source = "|".join(map(str, (*row.key, row.metric)))
+    if row.values or row.statistics is None:
+        return Runs(source, statistic, row.values, exact)
+    found = _estimated(row.statistics, row.runs)
+    if statistic in ("mean", "stddev", "variance"):
+        found = _moved(found, row.statistics)
+    return Runs(source, statistic, found, exact, estimated=True)
+
+
+def _estimated(known: Statistics, runs: int) -> tuple[float, ...]:
+    """As many runs as a row of an older table has, so that their percentiles are those of the row, with straight lines in between."""
+    percentiles = ((0.0, known.min), (0.05, known.p5), (0.5, known.median), (0.95, known.p95), (1.0, known.max))
+    found = []
+    for run in range(runs):
+        at = run / (runs - 1) if runs > 1 else 0.5
+        (low, least), (high, most) = next(pair for pair in pairwise(percentiles) if at <= pair[1][0])
+        found.append(least + (most - least) * (at - low) / (high - low))
+    return tuple(found)
+
+
+def _moved(values: Sequence[float], known: Statistics) -> tuple[float, ...]:
+    """The values, moved and stretched to have the mean and the standard deviation of the row."""
+    middle = statistics.fmean(values)
+    spread = statistics.stdev(values) if len(values) > 1 else 0.0
+    scale = known.stddev / spread if spread else 0.0
+    return tuple(known.mean + (value - middle) * scale for value in values)
 
 
 def _ending(statuses: Sequence[str]) -> str:

@@ -1,75 +1,253 @@
-"""A page for each paper: its sentences and figures side by side with what rows of a GPU say, the headline first."""
+"""A page for each paper: its sentences, figures and numbers side by side with what rows of a GPU say, the headline first; and a summary of them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from gpuheap.errors import UserError
 from gpuheap.formats.results import Row
-from gpuheap.formats.suites import Suite
-from gpuheap.judging.judge import PUBLISHED, VERDICTS, Judged, named
+from gpuheap.formats.suites import Suite, load_suites
+from gpuheap.judging.coverage import (
+    NOTHING,
+    POINTS_PER_MINUTE,
+    SECONDS_OF_A_PROGRAM,
+    Coverage,
+    Figure,
+    Rows,
+    coverage_of_suite,
+    figures_of,
+    spoken_minutes,
+)
+from gpuheap.judging.evidence import fields_of
+from gpuheap.judging.judge import FAILS, HOLDS, PUBLISHED, VERDICTS, Judged, named
 from gpuheap.judging.language import Paper
-from gpuheap.units import format_bytes
+from gpuheap.judging.printed import PrintedValue, load_printed
+from gpuheap.metrics import METRICS
+from gpuheap.paths import Layout
+from gpuheap.units import format_bytes, format_count, format_value
 
-POINTS_PER_MINUTE = 175  # measured with `--quick` on an H200: 1750 points took ten minutes
+SUITES = ("survey", "gallatin", "regeff", "coalescing", "programs", "rules")  # of the papers
+MARKS = ("<!-- from the tables: python docs/refresh.py -->", "<!-- end -->")  # around the generated part of the summary's page
 
 
-def page_of(paper: Paper, judged: Sequence[Judged], rows: Sequence[Row], device: str, suites: Mapping[str, Suite], images: Path, linked: str) -> str:
+@dataclass(frozen=True)
+class Evaluation:
+    """The papers, judged by the rows of a GPU."""
+
+    papers: Sequence[Paper]
+    judged: Sequence[Judged]
+    rows: Sequence[Row]
+    device: str
+    suites: Mapping[str, Suite]
+    printed: Sequence[PrintedValue]
+    points: Rows
+
+    def of(self, paper: Paper) -> list[Judged]:
+        return [one for one in self.judged if one.claim.paper == paper.name]
+
+    def rows_of(self, paper: Paper) -> list[Row]:
+        used = suites_of(paper)
+        return [row for row in self.rows if row.suite in used]
+
+
+def evaluation_of(layout: Layout, papers: Sequence[Paper], judged: Sequence[Judged], rows: Sequence[Row], device: str) -> Evaluation:
+    printed = load_printed(layout) if (layout.claims / "tables" / "values.csv").exists() else ()
+    return Evaluation(papers, judged, rows, device, load_suites(layout), printed, Rows(rows))
+
+
+def suites_of(paper: Paper) -> list[str]:
+    return list(dict.fromkeys(side.suite for claim in paper.claims for side in claim.sides))
+
+
+def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
     """The page in Markdown. `images`: the folder of drawn figures, which the page reaches as `linked`."""
-    mine = [one for one in judged if one.claim.paper == paper.name]
-    used = dict.fromkeys(side.suite for claim in paper.claims for side in claim.sides)
-    own = [row for row in rows if row.suite in used]
-    counts = Counter(one.verdict for one in mine)
-    told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict])
+    mine, used = told.of(paper), suites_of(paper)
     lines = [
         f"# {paper.title}",
         "",
-        f"{paper.cite}; measured there on {paper.machine}, here on {device}. {len(mine)} sentences of the paper: {told}.",
+        f"{paper.cite}; measured there on {paper.machine}, here on {told.device}. {len(mine)} sentences of the paper: {_counts(mine)}.",
         "",
         "```sh",
         f"gpuheap bench {' '.join(used)} --for-claims --minutes 9   # again until nothing is open; any GPU of the kind goes on",
+        f"gpuheap bench {' '.join(used)}   # the figures in full",
         f"gpuheap claims --paper {paper.name}",
         "```",
         "",
-        _cost(paper, own, suites, list(used)),
+        _cost(paper, told),
         "",
     ]
     by_name = {one.claim.name: one for one in mine}
     if paper.headline:
         lines += ["## Headline", "", *_table([by_name[name] for name in paper.headline]), ""]
+    lines += _figures([figure for figure in figures_of(used, told.suites, told.points) if _of_paper(figure, paper)], images, linked)
+    lines += _numbers([value for value in told.printed if value.paper == paper.name], told.rows)
+    if paper.name == "survey":
+        lines += _bounds(told.rows)
     groups: dict[str, list[Judged]] = {}
     for one in mine:
         groups.setdefault(one.claim.at, []).append(one)
     lines += ["## Every sentence", "", *_table([one for found in groups.values() for one in found]), ""]
-    pictures = sorted(path for suite in used for path in images.glob(f"{suite}-*.svg"))
-    if pictures:
-        lines += ["## Figures", "", "Open marks are numbers that the paper prints, where they compare with those of another machine.", ""]
-        for path in pictures:
-            lines += [f"![{path.stem}]({linked}/{path.name})", ""]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _cost(paper: Paper, rows: Sequence[Row], suites: Mapping[str, Suite], used: Sequence[str]) -> str:
+def with_summary(page: str, told: Evaluation) -> str:
+    """The page of all papers with its generated part as it is now. Raises UserError for a page without the marks around that part."""
+    before, begin, rest = page.partition(MARKS[0])
+    _, end, after = rest.partition(MARKS[1])
+    if not begin or not end:
+        raise UserError(f"the page has no part between '{MARKS[0]}' and '{MARKS[1]}', as docs/evaluation.md has")
+    return before + begin + _summary(told) + end + after
+
+
+def _summary(told: Evaluation) -> str:
+    total = len(told.judged)
+    lines = ["", "", f"Of {total} comparative sentences of the papers: {_counts(told.judged)}.", "", "## Headlines", ""]
+    lines += ["| paper | what it says | on this GPU | why not |", "|---|---|---|---|"]
+    for paper in told.papers:
+        by_name = {one.claim.name: one for one in told.of(paper)}
+        for name in paper.headline:
+            one = by_name[name]
+            verdict = {HOLDS: "holds", FAILS: "does not hold"}.get(one.verdict, one.verdict)
+            lines.append(_line(f"[{paper.name}](evaluation/{paper.name}.md)", one.claim.says, verdict, one.why))
+    lines += ["", "## What is in full", "", "| suite | measured | GPU time missing |", "|---|---|---|"]
+    whole = NOTHING
+    for name in (*SUITES, "stress"):
+        if name in told.suites:
+            found = coverage_of_suite(told.suites[name], told.points)
+            whole += found
+            lines.append(_coverage_line(f"`{name}`", found))
+    lines.append(_coverage_line("all", whole))
+    figures = figures_of(SUITES, told.suites, told.points)
+    partly = [figure for figure in figures if figure.coverage.missing_minutes]
+    drawn = len({(figure.suite, figure.name) for figure in figures})
+    lines += ["", f"The suites repeat {drawn} figures and tables of the papers. {'These are not in full:' if partly else 'All are in full.'}"]
+    if partly:
+        lines += ["", "| paper | figure | case | measured | GPU time missing |", "|---|---|---|---|---|"]
+        told_of = dict.fromkeys((figure.suite, figure.name, f"`{figure.case}`", figure.coverage) for figure in partly)
+        lines += [
+            _line(suite, name, case, f"{found.measured:,} of {found.in_full:,} points", spoken_minutes(found.missing_minutes))
+            for suite, name, case, found in told_of
+        ]
+    lines += ["", f"The tables take {format_bytes(sum(len(row.line) for row in told.rows))} of disk.", "", ""]
+    return "\n".join(lines)
+
+
+def _coverage_line(name: str, found: Coverage) -> str:
+    return _line(name, f"{found.measured:,} of {found.in_full:,} points", spoken_minutes(found.missing_minutes) if found.missing_minutes else "")
+
+
+def _counts(judged: Iterable[Judged]) -> str:
+    counts = Counter(one.verdict for one in judged)
+    words = {HOLDS: "hold", FAILS: "do not hold here", PUBLISHED: "are about the published code only"}
+    return ", ".join(f"{counts[verdict]} {words.get(verdict, verdict)}" for verdict in VERDICTS if counts[verdict])
+
+
+def _of_paper(figure: Figure, paper: Paper) -> bool:
+    """Whether a figure of a suite is this paper's: claims of a paper may use another paper's suite."""
+    return figure.suite == paper.name or (figure.suite, paper.name) == ("rules", "programs")
+
+
+def _cost(paper: Paper, told: Evaluation) -> str:
     """The contents of the tables, and the time that repeating them takes."""
+    rows = told.rows_of(paper)
     points = len({row.key for row in rows})
-    lines = sum(len(row.line) for row in rows)
-    minutes = points / POINTS_PER_MINUTE
-    hours = f"{minutes / 60:.1f} hours" if minutes >= 60 else f"{minutes:.0f} minutes"
     asked = {name for claim in paper.claims for side in claim.sides for name in named(side)}
-    programs = any(suites[name].programs for name in used if name in suites)
-    measured = f"about {hours} of one H200 at {POINTS_PER_MINUTE} points a minute, as `--quick` takes them"
-    what = "programs, whose runs take seconds each" if programs else measured
+    there = {row.allocator for row in rows}
+    programs = [told.suites[name] for name in suites_of(paper) if name in told.suites and told.suites[name].programs]
+    if programs:
+        runs = sum(row.runs for row in {row.key: row for row in rows}.values())
+        time = f"{spoken_minutes(runs * SECONDS_OF_A_PROGRAM / 60)} of one H200 for {runs:,} runs of programs"
+    else:
+        time = f"about {spoken_minutes(points / POINTS_PER_MINUTE)} of one H200 at {POINTS_PER_MINUTE} points a minute, as `--quick` takes them"
+    missing = NOTHING
+    for name in suites_of(paper):
+        if name in told.suites:
+            missing += coverage_of_suite(told.suites[name], told.points)
     return (
-        f"The recorded tables hold {points} points of {len({row.allocator for row in rows})} allocators and baselines, "
-        f"{len({row.allocator for row in rows} & asked)} of which the sentences name: {what}; {format_bytes(lines)} of disk."
+        f"The recorded tables hold {points:,} points of {len(there)} allocators and baselines, {len(there & asked)} of which the sentences name: "
+        f"{time}; {format_bytes(sum(len(row.line) for row in rows))} of disk. In full: {missing.words}."
     )
+
+
+def _figures(figures: Sequence[Figure], images: Path, linked: str) -> list[str]:
+    if not figures:
+        return []
+    lines = ["## Figures", "", "The paper's figures as the suite repeats them, on this GPU. Open marks in pictures are numbers that the paper prints."]
+    lines += ["", "| in the paper | here | measured |", "|---|---|---|"]
+    for figure in figures:
+        what = f"`{figure.case}`: {', '.join(figure.metrics)}{f' ({figure.where})' if figure.where else ''}"
+        lines.append(_line(figure.name, what, figure.coverage.words))
+    lines.append("")
+    for case in dict.fromkeys((figure.suite, figure.case) for figure in figures):
+        path = images / f"{case[0]}-{case[1]}.svg"
+        names = ", ".join(dict.fromkeys(figure.name for figure in figures if (figure.suite, figure.case) == case))
+        if path.exists():
+            lines += [f"![{names}]({linked}/{path.name})", ""]
+    return lines
+
+
+def _numbers(values: Sequence[PrintedValue], rows: Sequence[Row]) -> list[str]:
+    """The numbers that the paper prints and that compare with those of another machine, beside ours."""
+    measured: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        if row.status == "ok" and row.statistics is not None:
+            measured.setdefault((row.suite, row.case, row.allocator, row.metric), []).append(row)
+    found = [(value, ours) for value in values if value.comparable and (ours := _row_of(value, measured)) is not None]
+    if not found:
+        return []
+    lines = ["## Numbers", "", "The numbers that the paper prints and that may stand beside those of another machine: ratios, shares, counts, registers."]
+    lines += ["", "| at | allocator | point | metric | the paper | here |", "|---|---|---|---|---|---|"]
+    for value, own in found:
+        assert own.statistics is not None
+        unit = METRICS[value.metric].unit
+        sizes = [f"{format_count(value.threads)} threads" if value.threads else "", format_bytes(value.bytes) if value.bytes else ""]
+        point = [*sizes, value.parameter.replace(";", ", ")]
+        numbers = (format_value(number, unit) for number in (value.value, own.statistics.median))
+        lines.append(_line(value.at, value.allocator, ", ".join(part for part in point if part), METRICS[value.metric].label, *numbers))
+    return [*lines, ""]
+
+
+def _bounds(rows: Sequence[Row]) -> list[str]:
+    """The bound on registers that suits each allocator best, beside none."""
+    medians: dict[tuple[str, str, str], dict[str, float]] = {}  # of an allocator at a point, with a bound or without, by metric
+    points: dict[str, str] = {}
+    for row in rows:
+        if (row.suite, row.case) == ("survey", "alloc_bounded") and row.statistics is not None:
+            point = f"{row.threads} {row.bytes}"
+            points[point] = f"{format_count(row.threads or 0)} threads, {format_bytes(row.bytes or 0)}"
+            medians.setdefault((row.allocator, point, row.parameters.get("registers", "")), {})[row.metric] = row.statistics.median
+    if not medians:
+        return []
+    lines = ["## Bounds on registers", "", "All other rows are of kernels without a bound. With the bound that suits an allocator best, its own kernels take:"]
+    lines += ["", "| allocator | registers | point | malloc: no bound | best bound | free: no bound | best bound |", "|---|---|---|---|---|---|---|"]
+    for allocator, point, bound in medians:
+        plain, best = medians.get((allocator, point, "none")), medians[allocator, point, bound]
+        if bound == "best" and plain is not None:
+            times = [format_value(of[metric], "us") if metric in of else "" for metric in ("malloc_us", "free_us") for of in (plain, best)]
+            lines.append(_line(allocator, f"{best.get('registers_bound', 0):g}" if best.get("registers_bound") else "no bound", points[point], *times))
+    return [*lines, ""]
+
+
+def _row_of(value: PrintedValue, measured: Mapping[tuple[str, ...], Sequence[Row]]) -> Row | None:
+    """The row at the number's point. A point with a size of pages is another one than the same point without."""
+    asked = value.parameters | {key: str(number) for key, number in (("threads", value.threads), ("bytes", value.bytes)) if number is not None}
+    for row in measured.get((value.suite, value.case, value.allocator, value.metric), ()):
+        fields = fields_of(row)
+        if asked.items() <= fields.items() and ("page" in asked) == ("page" in fields):
+            return row
+    return None
 
 
 def _table(found: Sequence[Judged]) -> list[str]:
     lines = ["| at | the paper says | verdict | why not | measured |", "|---|---|---|---|---|"]
     for one in found:
         basis = f" ({one.basis})" if one.basis and one.verdict != PUBLISHED else ""
-        cells = (one.claim.at, one.claim.says, f"{one.verdict}{basis}", one.why, one.numbers)
-        lines.append("| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |")
+        lines.append(_line(one.claim.at, one.claim.says, f"{one.verdict}{basis}", one.why, one.numbers))
     return lines
+
+
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"

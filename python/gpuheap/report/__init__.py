@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -70,10 +70,10 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
     return _write(path, html, remedy)
 
 
-def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = ()) -> Iterator[Path]:
+def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = (), only: Collection[str] | None = None) -> Iterator[Path]:
     """Writes for each case and GPU an SVG and a PDF file, the tables as LaTeX, and `quick.svg`, the overview of the quick suite.
 
-    Yields each path once it is written.
+    `only`: the names of the SVG files to write, as `survey-init`, and of nothing else. Yields each path once it is written.
     """
     from gpuheap.report.charts import charts_of
     from gpuheap.report.figures import case_file, case_pdf
@@ -88,13 +88,17 @@ def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = ()) ->
         of_gpu = folder / recording.folder.name
         views = case_views(recording.rows, suites)
         for view in views:
+            name = f"{view.suite}-{view.name}"
+            if only is not None and name not in only:
+                continue
             charts = charts_of(view, printed)
             if charts:
-                name = f"{view.suite}-{view.name}"
                 yield _write(of_gpu / f"{name}.svg", case_file(charts, recording.name))
-                yield _write(of_gpu / f"{name}.pdf", case_pdf(charts, recording.name))
-        for name, text in _latex_tables(recording, views):
-            yield _write(of_gpu / f"{name}.tex", text)
+                if only is None:
+                    yield _write(of_gpu / f"{name}.pdf", case_pdf(charts, recording.name))
+        if only is None:
+            for name, text in _latex_tables(recording, views):
+                yield _write(of_gpu / f"{name}.tex", text)
         picture = None if overview_written else _overview(recording, suites)
         if picture is not None:
             overview_written = True

@@ -132,12 +132,12 @@ def _first_runs(
             if sweep.largest_heap > MOST_BESIDE_OTHERS:
                 processes.close()
             for index in range(sweep.first_runs):
-                children[index] = child = Child([str(executable), "--serve"], variables, serves=True)
-                at_end.callback(child.end)
+                children[index] = started = Child([str(executable), "--serve"], variables, serves=True)
+                at_end.callback(started.end)
             ready = time.monotonic() + START_ALLOWANCE_S
-            for child in filter(None, children):
+            for started in filter(None, children):
                 with suppress(TimeoutError):
-                    child.output.line(ready, stop)
+                    started.output.line(ready, stop)
         began = time.monotonic()
         for child in children:
             left = sweep.timeout_s - (time.monotonic() - began)
