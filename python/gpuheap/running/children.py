@@ -76,28 +76,35 @@ class Child:
 
 
 class Processes:
-    """Processes that serve and wait for their next sweep, one for each allocator: a start of CUDA takes longer than most points.
+    """The process that serves and waits for the next sweep of its allocator: a start of CUDA takes longer than most points.
 
-    A process that waits holds no memory of the device but its context.
+    There is one at most. A process that waits holds its context, with the device memory for its kernels' stacks and for CUDA's own malloc, which
+    can be many GiB: beside several of them the next heap would not fit, and points would be measured on a device that is not theirs.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[Path, str], Child] = {}
+        self._waiting: tuple[tuple[Path, str], Child] | None = None
 
     def take(self, executable: Path, allocator: str) -> Child | None:
-        child = self._waiting.pop((executable, allocator), None)
-        if child is not None and child.process.poll() is not None:
-            child.end()
+        """The process of this allocator, if it waits. One of another allocator has ended when this returns."""
+        if self._waiting is None:
             return None
-        return child
+        name, child = self._waiting
+        self._waiting = None
+        if name == (executable, allocator) and child.process.poll() is None:
+            return child
+        child.end()
+        return None
 
     def keep(self, executable: Path, allocator: str, child: Child) -> None:
+        self.close()
         child.output.forget()
-        self._waiting[executable, allocator] = child
+        self._waiting = (executable, allocator), child
 
     def close(self) -> None:
-        while self._waiting:
-            self._waiting.popitem()[1].end()
+        if self._waiting is not None:
+            self._waiting[1].end()
+            self._waiting = None
 
 
 class Output:

@@ -6,7 +6,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from gpuheap.units import format_seconds, parse_bytes
 FAILURES_THAT_END_A_GRID = 3
 START_ALLOWANCE_S = 60.0  # the time allowed until the first point begins: device start-up, making the heap
 EXIT_ALLOWANCE_S = 10.0  # the time allowed for the process to end after its last point
-MOST_BESIDE_OTHERS = 32 << 30  # the largest heap beside which other processes may wait: each holds about half a GiB of the device
 SERVES, DONE = '{"serves":true}', '{"done":true}'  # lines of a process that serves
 
 
@@ -100,7 +99,9 @@ def run_sweep(
         if sweep.first_runs:
             index = pending[settled]
             yield PointBegan(index)
-            results[index] = _first_runs(executable, sweep, sweep.points[index], variables, stop, processes)
+            if processes is not None:
+                processes.close()
+            results[index] = _first_runs(executable, sweep, sweep.points[index], variables, stop)
             settled += 1
             yield PointEnded(index, results[index])
             continue
@@ -117,38 +118,21 @@ def run_sweep(
                     break
 
 
-def _first_runs(
-    executable: Path, sweep: Sweep, point: Point, variables: Mapping[str, str] | None, stop: threading.Event | None, processes: Processes | None
-) -> PointResult:
-    """Measures a point each of whose runs needs a process of its own. The limit is for all runs together.
-
-    Processes that can serve start CUDA side by side, and run one after the other.
-    """
+def _first_runs(executable: Path, sweep: Sweep, point: Point, variables: Mapping[str, str] | None, stop: threading.Event | None) -> PointResult:
+    """Measures a point each of whose runs needs a process of its own, one after the other. The limit is for all runs together."""
     one = dataclasses.replace(sweep, runs=1, enough_s=0.0, finished={}, grids=())
     runs: list[PointResult] = []
-    with ExitStack() as at_end:
-        children: list[Child | None] = [None] * sweep.first_runs
-        if processes is not None:
-            if sweep.largest_heap > MOST_BESIDE_OTHERS:
-                processes.close()
-            for index in range(sweep.first_runs):
-                children[index] = started = Child([str(executable), "--serve"], variables, serves=True)
-                at_end.callback(started.end)
-            ready = time.monotonic() + START_ALLOWANCE_S
-            for started in filter(None, children):
-                with suppress(TimeoutError):
-                    started.output.line(ready, stop)
-        began = time.monotonic()
-        for child in children:
-            left = sweep.timeout_s - (time.monotonic() - began)
-            late = PointResult("timeout", f"{len(runs)} of {sweep.first_runs} runs, each in a process of its own, within {format_seconds(sweep.timeout_s)}")
-            if left <= 0:
-                return late
-            with _Process(executable, dataclasses.replace(one, timeout_s=left), [point], 0, variables, stop, None, child) as process:
-                ended = [event.result for event in process.events(1) if isinstance(event, Result)]
-            if not ended or ended[-1].status != "ok":
-                return late if ended and ended[-1].status == "timeout" else ended[-1] if ended else PointResult("crash", "ended without a result")
-            runs.append(ended[-1])
+    began = time.monotonic()
+    for _ in range(sweep.first_runs):
+        left = sweep.timeout_s - (time.monotonic() - began)
+        late = PointResult("timeout", f"{len(runs)} of {sweep.first_runs} runs, each in a process of its own, within {format_seconds(sweep.timeout_s)}")
+        if left <= 0:
+            return late
+        with _Process(executable, dataclasses.replace(one, timeout_s=left), [point], 0, variables, stop) as process:
+            ended = [event.result for event in process.events(1) if isinstance(event, Result)]
+        if not ended or ended[-1].status != "ok":
+            return late if ended and ended[-1].status == "timeout" else ended[-1] if ended else PointResult("crash", "ended without a result")
+        runs.append(ended[-1])
     together = zip(*(run.measurements for run in runs), strict=True)
     return PointResult("ok", "", tuple(Measurement(each[0].metric, each[0].unit, tuple(m.samples[0] for m in each)) for each in together))
 
@@ -177,17 +161,16 @@ class _Process:
         variables: Mapping[str, str] | None,
         stop: threading.Event | None,
         processes: Processes | None = None,
-        child: Child | None = None,
     ) -> None:
-        """`processes`: where the process comes from and goes to if it serves. `child`: the process, which has begun to serve."""
+        """`processes`: where the process comes from and goes to if it serves."""
         words = _request(sweep, points, skip)
         self._executable, self._allocator, self._stop = executable, sweep.allocator, stop
         self._timeout_s = sweep.timeout_s
         self._next = skip
-        self._processes = processes if child is None else None
+        self._processes = processes
         self._waits = False  # whether the process has ended its sweep, and waits for another
         self._deadline = time.monotonic() + max(self._timeout_s, START_ALLOWANCE_S)
-        self._child = child or (_serving(executable, sweep, variables, processes) if processes is not None else Child([str(executable), *words], variables))
+        self._child = _serving(executable, sweep, variables, processes) if processes is not None else Child([str(executable), *words], variables)
         if self._child.serves:
             self._child.ask(words, self._deadline, stop)
 
@@ -280,8 +263,7 @@ def _request(sweep: Sweep, points: Sequence[Point], skip: int) -> list[str]:
 
 
 def _serving(executable: Path, sweep: Sweep, variables: Mapping[str, str] | None, processes: Processes) -> Child:
-    """A process that serves: one that waits, or a new one. A heap of the whole process has one size for the process's life."""
-    if sweep.largest_heap > MOST_BESIDE_OTHERS:
+    """A process that serves: the one that waits, or a new one. A heap of the whole process has one size for the process's life."""
+    if sweep.process_wide:
         processes.close()
-    waiting = None if sweep.process_wide else processes.take(executable, sweep.allocator)
-    return waiting or Child([str(executable), "--serve"], variables, serves=True)
+    return processes.take(executable, sweep.allocator) or Child([str(executable), "--serve"], variables, serves=True)
