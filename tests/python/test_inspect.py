@@ -44,7 +44,7 @@ def write(
         len(names),
     )
     rows = b"".join(struct.pack("<QQ", offset // 16 | name << 38 | 5 << 54, size | 9 << 38) for offset, size, name in blocks)
-    path.write_bytes(head + text("checked gpuheap") + b"".join(map(text, names)) + rows)
+    path.write_bytes(head + text("checked sharded_spans") + b"".join(map(text, names)) + rows)
     return path
 
 
