@@ -95,6 +95,9 @@ class recorded_tree_heap final : public kdtree::tree_heap {
     launch(threads, kdtree::split_level<ref>{heap_.ref(), tree, threads / simt::warp_lanes}, {.stream = stream_});
     end();
   }
+  void build_from_queue(kdtree::build_arrays const&, unsigned) override {
+    throw plain_error("a recording tells levels apart: build by them");
+  }
   void free_listed(void* const* pointers, kdtree::uint32_t const* count, unsigned threads) override {
     launch(threads, kdtree::free_listed<ref>{heap_.ref(), pointers, count, threads}, {.stream = stream_});
     end();
@@ -125,7 +128,8 @@ recording record_kdtree() {
   recorded_tree_heap heap(stream);
   session s;
   s.runs = 0;
-  auto const outcome = kdtree::measure_builds(heap, {heap_bytes, false, false}, s, scene::make_scene("surface", 1200, 1), 1024, stream);
+  auto const outcome =
+      kdtree::measure_builds(heap, {heap_bytes, false, false}, s, scene::make_scene("surface", 1200, 1), 1024, false, stream);
   if (outcome.status != outcome_status::ok) throw plain_error("the tree was not built: " + outcome.reason);
   return heap.read();
 }
