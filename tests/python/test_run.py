@@ -479,7 +479,7 @@ def test_a_comparison(bench: Bench, compiled: Compile) -> None:
     ran = bench.gpuheap("--compare", "sharded_spans,cuda_malloc", "--runs", "1", *steps, "exit=3")
     lines = ran.stdout.splitlines()
     assert lines[0].split() == ["allocator", "whole", "program", "kernels", "exit", "code", "output"]
-    assert re.fullmatch(r"gpuheap +[0-9.]+ s \(1\.00\) +2\.000 ms \(1\.00\) +3 +as plain", lines[1]), lines
+    assert re.fullmatch(r"sharded_spans +[0-9.]+ s \(1\.00\) +2\.000 ms \(1\.00\) +3 +as plain", lines[1]), lines
     assert lines[2].startswith("cuda_malloc")
 
 
@@ -491,7 +491,7 @@ def test_a_comparison_tells_what_differs(bench: Bench, compiled: Compile) -> Non
     ran = bench.gpuheap("--compare", "cuda_malloc,sharded_spans", "--runs", "1", "--ignore", "^took", *steps)
     lines = ran.stdout.splitlines()
     assert lines[1].endswith("as plain") and lines[2].endswith("differs from plain")
-    assert lines[3].startswith("gpuheap: device code of run_steps keeps CUDA's malloc: it brings machine code alone")
+    assert lines[3].startswith("sharded_spans: device code of run_steps keeps CUDA's malloc: it brings machine code alone")
 
 
 def test_a_comparison_ends_what_does_not_end(bench: Bench) -> None:
