@@ -26,7 +26,7 @@ struct give_called {
 class called_frees {
  public:
   explicit called_frees(heap_t& heap) : view_(std::vector<ref_t>{heap.ref()}) {}
-  // What each thread got: free_status::null of one that does not call.
+  // The status that each thread got; free_status::null for a thread that does not call.
   std::vector<gpuheap::free_status> give(std::vector<void*> const& blocks, unsigned first = 0) {
     device_array<void*> const pointers(blocks);
     device_array<gpuheap::free_status> out(std::vector<gpuheap::free_status>(blocks.size(), gpuheap::free_status::null));

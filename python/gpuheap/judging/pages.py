@@ -112,7 +112,7 @@ def _summary(told: Evaluation) -> str:
             one = by_name[name]
             verdict = {HOLDS: "holds", FAILS: "does not hold"}.get(one.verdict, one.verdict)
             lines.append(_line(f"[{paper.name}](evaluation/{paper.name}.md)", one.claim.says, verdict, one.why))
-    lines += ["", "## What is in full", "", "| suite | measured | GPU time missing |", "|---|---|---|"]
+    lines += ["", "## Completeness of the tables", "", "| suite | measured | GPU time missing |", "|---|---|---|"]
     whole = NOTHING
     for name in (*SUITES, "stress"):
         if name in told.suites:

@@ -3,7 +3,7 @@
 // chunk of the second instance is free when its parts are.
 //
 // Used chunks are taken by one fetch_and on a leaf, from the lowest address on, and before fresh ones. Bits that were taken and are put
-// back, and summaries that are being tidied, are out of sight for a moment: that happens inside a relocation.
+// back, and summaries that are being cleared, are out of sight for a moment: that happens inside a relocation.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>

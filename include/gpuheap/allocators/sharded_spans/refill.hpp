@@ -126,6 +126,7 @@ struct refills : partial_choice<Named> {
       f.got.bits |= refill_result::open;
     }
     if (f.got.span().has_span()) {
+      // relaxed: a hint. The next refill samples again.
       failed_reuses_of(d.size_class()).store(0, simt::relaxed);
     } else {
       // relaxed, all: hints.
