@@ -195,7 +195,7 @@ def test_the_command_needs_no_profile(bench: Bench, error_line) -> None:
     ran = command(bench, "--mode", "heap:scatteralloc", "--heap-bytes", "4MiB", "--", program, "dlsym", "grows", "200")
     assert ran.returncode == 0 and "found no room in the heap (E05)" in ran.stderr
     for words, expected in (
-        (("--mode", "heap:nothing"), "'nothing' is not an allocator: there are gpuheap, cuda"),
+        (("--mode", "heap:nothing"), "'nothing' is not an allocator: there are sharded_spans, cuda_malloc"),
         (("--mode", "device", "--heap-bytes", "8MiB"), "--heap-bytes is for --mode heap:NAME"),
         (("--mode", "heap:scatteralloc", "--heap-bytes", "much"), "--heap-bytes: 'much' is not a size"),
         (("--mode", "heap:scatteralloc", "--profile", "nothing"), "E01: nothing does not exist"),
