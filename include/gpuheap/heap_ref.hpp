@@ -137,16 +137,23 @@ class heap_ref {
   //         is large enough; else a new block. nullptr when nothing fits, and `p` stays as it is
   // @note A pointer that free() would refuse gets nullptr, and the heap records it as free() would.
   [[nodiscard]] GPUHEAP_HD void* realloc(void* p, simt::size_t bytes) const {
+    return realloc(p, bytes, [&](void* old) { return free(old); });
+  }
+  // @brief Changes the size of a block as realloc(p, bytes) does, and frees the old block by a call of the caller's function, which is
+  // shared by several calls where free() would be inlined into each.
+  // @param free_old called with p at most once: free_status(void*), which does what free(p) does
+  template <class Free>
+  [[nodiscard]] GPUHEAP_HD void* realloc(void* p, simt::size_t bytes, Free const& free_old) const {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_realloc<Allocator> || has_usable_size<Allocator>,
                     "gpuheap: this Allocator cannot realloc: it has neither realloc(p, bytes) nor usable_size(p)");
-      if (p == nullptr) return malloc(bytes);
-      if (bytes == 0) {
-        free(p);
-        return nullptr;
-      }
-      if (is_empty()) return nullptr;
       if constexpr (has_realloc<Allocator>) {
+        if (p == nullptr) return malloc(bytes);
+        if (bytes == 0) {
+          free_old(p);
+          return nullptr;
+        }
+        if (is_empty()) return nullptr;
         simt::size_t const before = block_bytes(p);
         void* const moved = allocator_.realloc(p, bytes);
         if (moved == nullptr) {
@@ -157,16 +164,26 @@ class heap_ref {
         }
         return moved;
       } else {
-        simt::size_t usable = usable_size(p);
-        if (is_told_wrong(p, usable)) return nullptr;
-        bool const holds = resize_in_place(p, bytes, usable);
-        if (holds && !is_much_less(bytes, usable)) return p;
-        void* const moved = holds ? malloc_smaller(bytes) : allocator_.malloc(bytes);
-        if (moved == nullptr && holds) return p;
-        finish_malloc(moved, bytes);
-        if (moved == nullptr) return nullptr;
-        copy(moved, p, bytes < usable ? bytes : usable);
-        free(p);
+        // All cases share one request and one free: the lanes of a warp ask and free together, and the code is inlined once.
+        bool asks = bytes != 0, holds = false;
+        simt::size_t usable = 0;
+        if (p != nullptr && bytes != 0) {
+          if (is_empty()) return nullptr;
+          usable = usable_size(p);
+          if (is_known_as_free(p, usable)) return nullptr;
+          asks = !is_known_as_foreign(usable);
+          holds = asks && resize_in_place(p, bytes, usable);
+          if (holds && !is_much_less(bytes, usable)) return p;
+        }
+        void* moved = nullptr;
+        if (asks) {
+          if (!is_empty()) moved = holds ? malloc_smaller(bytes) : allocator_.malloc(bytes);
+          if (moved == nullptr && holds) return p;
+          finish_malloc(moved, bytes);
+          if (moved == nullptr || p == nullptr) return moved;
+          copy(moved, p, bytes < usable ? bytes : usable);
+        }
+        free_old(p);  // records a pointer that the heap refuses
         return moved;
       }
     } else {
@@ -442,16 +459,14 @@ class heap_ref {
     if (released.allocations != 0) statistics_.freed_together(released.allocations, released.bytes);
   }
 
-  // Whether p, of `usable` bytes, is no live block as far as the allocator can tell: recorded then as a free of it would be.
-  [[nodiscard]] GPUHEAP_FN bool is_told_wrong(void* p, simt::size_t usable) const {
-    if constexpr (Allocator::traits.detects_foreign_free) {
-      if (usable == 0) {
-        free(p);  // refuses it, and says as what
-        return true;
-      }
-    }
+  // Whether a pointer whose usable_size() is `usable` is no block of this heap, as far as the allocator can tell.
+  [[nodiscard]] GPUHEAP_FN static bool is_known_as_foreign(simt::size_t usable) {
+    return Allocator::traits.detects_foreign_free && usable == 0;
+  }
+  // Whether p is a block that is free, as far as the allocator can tell. The heap records it as it would a free of p.
+  [[nodiscard]] GPUHEAP_FN bool is_known_as_free([[maybe_unused]] void* p, [[maybe_unused]] simt::size_t usable) const {
     if constexpr (Allocator::traits.detects_double_free && has_is_live<Allocator>) {
-      if (!allocator_.is_live(p)) {
+      if (!is_known_as_foreign(usable) && !allocator_.is_live(p)) {
         detail::record_refused_free(record_, p, free_status::double_free);
         return true;
       }
