@@ -30,8 +30,7 @@ enum {
   GPUHEAP_REFUSED_FREES = 4,     ///< gpuheap_check: blocks were freed twice, or pointers that are none of the heap's
   GPUHEAP_CUDA_ERROR = 5,        ///< CUDA refused something, or an earlier kernel failed
   GPUHEAP_INTERNAL_ERROR = 6,    ///< anything else
-  GPUHEAP_MISUSED =
-      7  ///< gpuheap_check: a checked or hardened heap has found a wrong free, a checked one also a write outside of a live block
+  GPUHEAP_MISUSED = 7  ///< gpuheap_check: a checked or hardened heap has found misuse: a wrong free, or a write outside of a live block
 };
 
 /// Where a heap's memory comes from, if the caller does not give it.
