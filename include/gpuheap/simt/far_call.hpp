@@ -6,6 +6,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 // Returns f(arguments...), called through a pointer whose target the compiler does not know. Device.
+//
 // The assembler (ptxas) gives a function whose callers it knows other registers than those of its callers. A kernel then needs the sum of
 // the registers along its longest chain of calls. A function whose callers are unknown follows the calling convention, and so do the
 // functions that it calls: each saves the registers that it overwrites. A kernel then needs only the maximum over these functions. Saving

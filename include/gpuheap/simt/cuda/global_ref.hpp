@@ -1,4 +1,5 @@
 // Atomic access to words that certainly lie in global memory, as a heap's words do. Included by cuda/atomic.hpp.
+//
 // atomic_ref takes generic addresses. For these, ptxas emits three versions of every 64-bit read-modify-write (global, shared, local)
 // behind branches. The versions need more registers, and more instruction fetches on rarely executed paths. Here the instruction names the
 // global space, so there is one version.

@@ -1,4 +1,5 @@
 // The GPU's atomic instructions in PTX: loads, stores and read-modify-writes with a memory order and a scope.
+//
 // They are written out here because libcu++'s <cuda/atomic> takes more compile time than the rest of a heap. When a call is inlined, its
 // order is a constant, so the compiler keeps one instruction of each choice by order. The file defines nothing where a compiler makes no
 // device code.

@@ -1,4 +1,5 @@
 // The CUDA backend of warp.hpp: intrinsics and special registers.
+//
 // A compiler without CUDA (g++ on the .cpp files of a CUDA program) does not know the intrinsics. For it, pass_through.hpp declares them,
 // so that the headers parse; a call from host code is then a link error.
 #pragma once
@@ -69,6 +70,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 // ---- the lanes that execute together (any set of lanes)
 
 // The lanes that execute this call together now. Capture the mask once and pass it on: two calls may differ.
+//
 // The function adds the caller's own bit from a register that differs in every lane, to keep ptxas 13.0 from a wrong assumption. That
 // compiler assumes that an active mask is the same in all lanes that execute together later. It keeps the mask in a register of the whole
 // warp, and lets warp operations on the mask act for the lanes that are converged at that time. Lanes that captured different masks and
