@@ -45,7 +45,7 @@ struct released_memory {
   simt::uint64_t bytes = 0;
 };
 
-// @brief A trivially copyable device view of a heap's state. Kernels get it by value, and a program may have several heaps.
+// @brief An allocator: a trivially copyable device view of a heap's state. Kernels get it by value, and a program may have several heaps.
 //
 //   void* malloc(size_t bytes)      any thread, any divergence; nullptr in bounded time when nothing fits; aligned to traits.min_alignment
 //   void | free_status free(void*)  any thread, any later time, any kernel; nullptr does nothing
@@ -89,9 +89,9 @@ struct live_total {
 // @brief A live block.
 struct block_info {
   simt::uint64_t address = 0;
-  simt::uint64_t bytes = 0;                                // as many as were asked for, where the heap knows that; else its usable size
+  simt::uint64_t bytes = 0;                                // the requested size, where the heap knows it; else the usable size
   simt::uint64_t tag = 0;                                  // block_tag::word; 0 where there is none
-  simt::uint32_t block = 0xffffffff, thread = 0xffffffff;  // that asked for it, where the heap knows that
+  simt::uint32_t block = 0xffffffff, thread = 0xffffffff;  // the thread that asked for it, where the heap knows that
 };
 
 // @brief The number of live blocks of one size.
