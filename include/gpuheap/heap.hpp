@@ -201,12 +201,10 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @return whether the heap was made from a growth
   [[nodiscard]] bool grows() const { return static_cast<bool>(growing_); }
 
-  // ---- growth. No kernel may use the heap during these calls. Views and blocks stay valid. The calls throw gpuheap::error unless the heap
-  // was made from a growth
+  // ---- growth. No kernel may use the heap meanwhile; views and blocks stay valid. Throws gpuheap::error for a heap of a fixed size
 
   // @brief Adds memory to the heap, for kernels launched later on the stream, or on any stream after a wait for it.
-  // @param more_bytes the bytes to add to the capacity. The allocator takes memory in units of its own, so a later call may use the rest of
-  // a unit that an earlier one took
+  // @param more_bytes the bytes to add to the capacity. The allocator takes memory in units of its own; later calls use the rest of a unit
   // @param stream kernels that run on it later can use the added memory
   // @throws gpuheap::error if the capacity would be more than at_most()
   // @throws out_of_memory if the device does not have the memory; the capacity is then as it was
@@ -258,8 +256,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   // ---- exhaustion
 
-  // @brief Sets what happens to a request when no free memory fits it, in kernels that are launched later on the stream, or on any stream
-  // after this call returns. Waits for the stream.
+  // @brief Sets what happens to a request that nothing fits, in kernels launched later on the stream, or on any stream after this call
+  // returns. Waits for the stream.
   // @param policy `null`, the default, or `trap`
   // @param stream kernels that run on it later follow the policy
   void set_policy(exhaustion_policy policy, stream_ref stream = {}) {
@@ -272,8 +270,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     simt::synchronize(stream);
   }
 
-  // @brief Sets the function that check() calls, on the calling thread, instead of throwing out_of_memory. After an empty one, check()
-  // throws again.
+  // @brief Sets the function that check() calls, on its own thread, instead of throwing out_of_memory. An empty one restores the exception.
   void on_exhausted(exhaustion_callback callback) { callback_ = static_cast<exhaustion_callback&&>(callback); }
 
   // @brief Waits for the stream, and reports what went wrong in this heap since the last check(). Call it after a launch. check() reports
@@ -283,8 +280,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @throws out_of_memory if exhaustion_policy::trap stopped a kernel, naming the request; the CUDA context is lost, as after any trap
   // @throws out_of_memory if requests failed, unless there is a callback, or the heap has grown for all of them
   // @throws gpuheap::error if the heap refused frees
-  // @throws misuse_error if a checked heap finds misuse, unless on_misuse() has set a callback. A checked heap examines all of its blocks
-  // in this call
+  // @throws misuse_error if a checked heap finds misuse in any of its blocks, unless on_misuse() has set a callback
   // @note Under grow_when_exhausted() the heap first grows by one step if requests found no memory, but not for requests that it could
   // never serve (request_fault). The callback learns whether it grew.
   simt::size_t check(stream_ref stream = {}) {
@@ -333,16 +329,14 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     std::size(p);
   }
   void free(Pointers const& pointers, stream_ref stream = {}) { free_listed_on_host(std::data(pointers), std::size(pointers), stream); }
-  // @brief Frees blocks whose addresses lie in an array that device code can access. In stream order: the array must stay until the frees
-  // are done.
+  // @brief Frees blocks whose addresses lie in an array that device code can access. In stream order: the array must stay until then.
   template <class Pointer>
   requires simt::is_pointer_v<Pointer>
   void free(device_span<Pointer> pointers, stream_ref stream = {}) {
     free_listed_on_device(const_cast<void* const*>(reinterpret_cast<void const* const*>(pointers.data)), pointers.size, stream);
   }
 
-  // @brief copy_to_host() copies bytes from heap memory to host memory, copy_from_host() from host memory to heap memory. Both wait for the
-  // stream.
+  // @brief copy_to_host() copies bytes from heap memory to host memory, copy_from_host() the other way. Both wait for the stream.
   // @throws gpuheap::error if the range does not lie in this heap, unless the allocator is process_wide
   void copy_to_host(void* to, void const* from, simt::size_t bytes, stream_ref stream = {}) const {
     if (bytes == 0) return;
@@ -374,8 +368,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
  private:
   friend heap_inspection<heap, Allocator>;
 
-  // The records; the counters of the statistics follow. Both lie after the arena, so that the arena keeps the alignment of the heap's
-  // memory.
+  // The records, before the counters of the statistics. Both lie after the arena, which so keeps the alignment of the heap's memory.
   struct heap_records {
     failure_record failures;
     live_total census;  // the allocator's answer to the last stats()
@@ -428,8 +421,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // The additional state of a heap that grows. The heap calls the functions of growth through pointers in it, so that programs whose heaps
-  // do not grow do not compile these functions.
+  // The additional state of a heap that grows. The heap calls its functions through pointers, so that other heaps do not compile them.
   struct growing : memory::held {
     explicit growing(simt::size_t most) : range{most} {}
     void (*create)(heap&, stream_ref) = &create_growable;
@@ -446,8 +438,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // The function by which the allocator has parts of the range mapped. The result refers to *this, so it is only valid during a call of
-  // this heap.
+  // The function by which the allocator has parts of the range mapped. The result refers to *this: it is valid during the present call.
   [[nodiscard]] memory::map_function mapper() {
     return [this](simt::size_t offset, simt::size_t bytes) {
       growing_->range.map(offset, bytes);
@@ -473,8 +464,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
     return growing_->has_taken;
   }
-  // Grows the heap by a step, after requests that found no memory. The smallest of them asked for `least_bytes`. check() reports them
-  // afterwards.
+  // Grows the heap by a step, for check(), after requests that found no memory. The smallest of them asked for `least_bytes`.
   static void take_step([[maybe_unused]] heap& me, [[maybe_unused]] exhaustion& what, [[maybe_unused]] simt::size_t least_bytes,
                         [[maybe_unused]] stream_ref stream) {
     if constexpr (has_grow<Allocator>) {
@@ -509,8 +499,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   [[nodiscard]] static std::uint64_t not_below_zero(std::uint64_t sum) { return static_cast<std::int64_t>(sum) < 0 ? 0 : sum; }
   [[nodiscard]] heap_records* records() const { return static_cast<heap_records*>(records_.base()); }
 
-  // Writes the largest size of a request that this heap can serve into the record. Kernels record a larger request as invalid, not as
-  // failed for lack of memory.
+  // Writes the largest size of a request that this heap can ever serve into the record. Kernels record larger requests as invalid.
   void write_most_bytes(stream_ref stream) {
     simt::uint64_t most = at_most();
     if constexpr (Allocator::traits.process_wide) most = simt::uint64_t{1} << 63;
