@@ -26,13 +26,13 @@ import matplotlib.pyplot as plt
 
 RUNS = 5
 READER = """
-// // Reads one line. For each field the caller calls field(), and then next() until it returns -1. After the last field of the line `last`
+// Reads one line. For each field the caller calls field(), and then next() until it returns -1. After the last field of the line `last`
 // is true.
 struct reader {
   const char *at, *end;
   bool quoted, last;
   __device__ void field() { quoted = at != end && *at == '"'; if (quoted) ++at; }
-  // // Returns the next character of the field, or -1 at its end.
+  // Returns the next character of the field, or -1 at its end.
   __device__ int next() {
     while (at != end) {
       char c = *at++;

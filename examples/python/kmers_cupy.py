@@ -35,7 +35,7 @@ __device__ unsigned long long kmer(const unsigned char* bases, int i, int k) {
 # ---- one pass
 ONE_PASS = """
 #include <gpuheap_device.h>
-// // A slot holds 0, or the address of a k-mer's entry, or the address of a table of 16 more slots plus 1.
+// A slot holds 0, or the address of a k-mer's entry, or the address of a table of 16 more slots plus 1.
 typedef unsigned long long slot;
 struct entry { unsigned long long key; unsigned count; };
 struct table { slot slots[16]; };
@@ -45,7 +45,7 @@ __device__ entry* make(gpuheap_handle heap, unsigned long long key) {
   if (made) *made = entry{key, 1};
   return made;
 }
-// // Counts a key in the slot `at` or in the tables below. The first `used` bits of the key's hash have chosen this slot.
+// Counts a key in the slot `at` or in the tables below. The first `used` bits of the key's hash have chosen this slot.
 __device__ void add(gpuheap_handle heap, slot* at, int used, unsigned long long key) {
   entry* fresh = nullptr;
   for (;;) {

@@ -93,7 +93,7 @@ inline constexpr int MPI_ANY_SOURCE = gpuheap::mpi::any_source, MPI_ANY_TAG = gp
 inline constexpr int MPI_THREAD_SINGLE = 0, MPI_THREAD_FUNNELED = 1, MPI_THREAD_SERIALIZED = 2, MPI_THREAD_MULTIPLE = 3, MPI_IDENT = 0,
                      MPI_CONGRUENT = 1, MPI_SIMILAR = 2, MPI_UNEQUAL = 3, MPI_ORDER_C = 0, MPI_ORDER_FORTRAN = 1, MPI_CART = 1,
                      MPI_COMM_TYPE_SHARED = 1, MPI_VERSION = 3, MPI_SUBVERSION = 1;
-// Lengths of arrays. They are macros, since C programs need constant expressions.
+// Lengths of arrays, as macros, as in a C header of MPI.
 #define MPI_MAX_PROCESSOR_NAME 256
 #define MPI_MAX_ERROR_STRING 64
 #define MPI_MAX_OBJECT_NAME 64

@@ -104,7 +104,7 @@ static_assert(round_up_pow2(0, 16) == 0 && round_up_pow2(1, 16) == 16 && round_u
 }
 static_assert(round_up_or_same(17, 16) == 32 && round_up_or_same(~uint64_t{0}, 16) == ~uint64_t{0} &&
               round_up_or_same(~uint64_t{0} - 15, 16) == ~uint64_t{0} - 15 && round_up_or_same(~uint64_t{0} - 14, 16) == ~uint64_t{0} - 14);
-// // x / unit, rounded up. x + unit - 1 must be less than 2^64.
+// x / unit, rounded up. x + unit - 1 must be less than 2^64.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t ceil_div(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit; }
 static_assert(ceil_div(0, 8) == 0 && ceil_div(1, 8) == 1 && ceil_div(8, 8) == 1 && ceil_div(9, 8) == 2);
 

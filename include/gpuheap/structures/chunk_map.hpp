@@ -2,8 +2,7 @@
 // chunks, aligned to its length.
 //
 //   taken    a bit per chunk, 1: the chunk is taken. A block's bits lie in one word, and one `or` claims them. A thread that finds one of
-//   them
-//            set clears those that it has set itself
+//            them set clears those that it has set itself
 //   starts   four bits per chunk, 8 chunks a word: bits 0..2 at a live block's first chunk are log2(length) + 1, elsewhere 0; bit 3: a
 //            block began at this chunk at some time
 //

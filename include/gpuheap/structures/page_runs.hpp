@@ -1,12 +1,12 @@
 // Runs of neighbouring pages. Each page is claimed by one atomic, and other threads may claim single pages meanwhile. Runs are taken from
 // the end of the pages downward.
 //
-//   take:  a thread that wants n pages subtracts n from `end`. The n pages below the old `end` are its window. Until `end`
-//          rises again, no other thread gets these pages as its window. If a page of the window is in use, or fewer than n pages are left
-//          below `end`, the thread searches all pages.
+//   take:  a thread that wants n pages subtracts n from `end`. The n pages below the old `end` are its window. Until `end` rises
+//          again, no other thread gets these pages as its window. If a page of the window is in use, or fewer than n pages are left below
+//          `end`, the thread searches all pages.
 //   claim: a thread claims the pages of a run one by one, upward. If it meets a page that is not free, it gives back the pages that it
-//          has: the claim is foiled. If the page belongs to a claim that is foiled in turn, then by a higher page, since claims go upward.
-//          So a chain of claims that foil one another ends at a page that a thread has for good.
+//          has: the claim is foiled. If the page belongs to a claim that is foiled in turn, a higher page foils that claim, since claims go
+//          upward. So a chain of claims that foil one another ends at a page that a thread has for good.
 //   freed: raises `end`.
 //
 // A thread whose claim was foiled begins again. So does a thread that found no run while another thread's claim was foiled, since pages
@@ -28,7 +28,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 //   void keep(uint32_t first, uint32_t n) const   learns that n pages, all claimed by the caller, are a run
 //   void begin_claims() const, end_claims() const   called before the claims of a run's pages, and after give() or keep()
 struct page_runs {
-  using index = long long;  // of a page; negative: none
+  using index = long long;  // the number of a page; negative: no page
   static constexpr index none = -1;
   // In memory, `end` is a page number plus this bias. Whatever threads subtract, the sum stays above 0, so an unsigned fetch_max finds the
   // highest page.

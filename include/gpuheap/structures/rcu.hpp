@@ -33,7 +33,7 @@ struct rcu_link {
   simt::uint64_t next = 0;  // address, 0: the last
 };
 
-// The words of a domain. All zeros: nothing retired, no thread reading.
+// The words of a domain. All zeros mean that no thing is retired and no thread reads.
 struct rcu_state {
   simt::uint32_t epoch = 0;
   simt::uint32_t readers[2] = {};
@@ -71,7 +71,7 @@ struct rcu {
     readers(parity).fetch_sub(1, simt::release);
   }
 
-  // Returns when all threads that were reading at the call have left. Readers must not call it.
+  // Returns when all threads that were reading at the call have left. Readers must not call synchronize().
   GPUHEAP_FN void synchronize() const {
     simt::global_ref<word> const barrier{at->barrier};
     simt::back_off pause;

@@ -1,7 +1,7 @@
 // A bounded first-in-first-out queue for any number of producers and consumers, over the caller's memory.
 //
-//   state    room | items | head | tail (32 bits each, Stride bytes apart: 32 puts each in its own sector, more in its own L2 slice)
-//   after it cells {value, turn}; their number is a power of two. With values of 32 bits, a cell is one word
+//   state    room | items | head | tail. Each has 32 bits; they lie Stride bytes apart, in different sectors or slices of the L2
+//   after    cells {value, turn}; their number is a power of two. With values of 32 bits, a cell is one word
 //
 //   room     free cells that no push has claimed       items   entries that no pop has claimed
 //   tail     pushes that ever got a ticket             head    pops that did

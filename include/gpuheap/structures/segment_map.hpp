@@ -268,7 +268,7 @@ struct segment_map {
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> pages_of(unsigned s) const { return simt::global_ref<word>{pages[s]}; }
 
-  // The part that lies in one segment of an extent of n pages from `first` on: its first segment.
+  // A part of an extent that lies in one segment. part_at(): the part of the n pages from `first` on that lies in the segment of `first`.
   struct part {
     unsigned segment, pages;
     word mask;

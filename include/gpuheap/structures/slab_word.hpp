@@ -6,7 +6,8 @@
 //
 //   fill      how many of the slab's things threads have taken or reserved. 0: the slab is free, whatever its kind
 //   kind      the kind of the things. A free slab keeps its kind: a thread may reserve things of that kind, or open the slab for another
-//   kind opening   a thread prepares the slab for its new kind, and waits for no thread meanwhile. No other thread may change the word
+//             kind
+//   opening   a thread prepares the slab for its new kind, and waits for no thread meanwhile. No other thread may change the word
 //
 // fill never exceeds the capacity, not even for a moment, since reservations are compare-exchanges. The slab becomes free in the step in
 // which fill becomes 0, so freeing it takes no second step that another thread's change could prevent.

@@ -85,7 +85,7 @@ struct slot_map {
     unsigned const before = count_words(w / words_per_group, n);
     return before < words_per_group && before + n >= words_per_group;
   }
-  // Adds n full words to the count of group g. Returns the count before.
+  // Adds n full words to the count of group g. Returns the count as it was.
   GPUHEAP_FN unsigned count_words(unsigned g, unsigned n) const {
     // relay: passes the frees of the word, and the change of the word whose result this thread has just used, on to the thread that finds
     // the span entirely free.

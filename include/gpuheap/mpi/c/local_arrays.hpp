@@ -1,5 +1,5 @@
 // Arrays of variable length. C keeps their elements on the stack; here a block of the program's heap holds them while the array is in
-// scope. Device code. The rewriter replaces the declaration on the left:
+// scope. Device code. The rewriter replaces the declaration on the left by the code on the right:
 //
 //   double row[n];      double* row = (double*)malloc(gpuheap::mpi::c::local_bytes<double>(n)); gpuheap::mpi::c::local_array row_ends{row};
 //   double box[n][m];   double* box_all = (double*)malloc(gpuheap::mpi::c::local_bytes<double>(n, m)); ...
