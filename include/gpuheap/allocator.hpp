@@ -55,7 +55,7 @@ struct released_memory {
 //
 // Where frees are `collectively`, free() does nothing, and release_warp() (allocator_members.hpp) frees all blocks of a warp.
 //
-// The region of a process_wide allocator is a limit without memory. If such an allocator has metadata, it states its size by
+// The region of a process_wide allocator is a limit without memory. If such an allocator has metadata, it states their size by
 //   static size_t own_bytes(size_t region_bytes)       host; the number of these bytes, from base on, that are memory (aligned to 256)
 //
 // An allocator may have further members, which heap_ref and heap detect. On the device: usable_size(p), owns(p), realloc(p, bytes) or

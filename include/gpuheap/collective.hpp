@@ -71,7 +71,7 @@ class warp_threads {
 // @param mask the lanes of the group, the caller's included; all of them make this call
 [[nodiscard]] GPUHEAP_FN inline warp_threads this_warp(simt::lane_mask mask) { return warp_threads{mask}; }
 // @brief A group of the lanes that are converged at this call. Other lanes of the warp may make the call at another time, and get a group
-// of their own. Keep the group for the free.
+// of their own. A program keeps the group of an allocation for the free.
 [[nodiscard]] GPUHEAP_FN inline warp_threads this_warp() { return warp_threads{simt::active_mask()}; }
 
 // Memory through which the threads of a block exchange values. Each block has one object, in memory that all its threads can access:

@@ -6,7 +6,7 @@
 //   heap.ref().allocator().fail({.count = ~0u, .least_bytes = 4096});           // host: every request of 4 KiB or more
 //   heap.ref().allocator().fail({.count = 0});                                  // host: no request
 //
-// The heap records such a request as one that found no memory, and heap::check() reports it.
+// The heap records a request that fails in this way as one that found no memory, and heap::check() reports it.
 //
 // Layout of a region:  | which requests fail, how many requests were made | the allocator's own region |
 #pragma once

@@ -6,8 +6,9 @@
 // Layout of a region:  | misuse record | a copy of this view | control | bits | the allocator's own region |
 //
 // malloc: sets the bit of the block's address, by one atomic for each word of bits that a warp's blocks need. No thread waits for the
-// atomic's result. free:   clears the bit in the same way, and frees the block only if the bit was set. Of all frees of a block, exactly
-// one finds the bit set.
+//         atomic's result.
+// free:   clears the bit in the same way, and frees the block only if the bit was set. Of all frees of a block, exactly one finds the bit
+//         set.
 //
 // So each pointer that the inner allocator's free gets is one that its malloc returned and that was not freed since. A hardened heap serves
 // requests correctly whatever pointers a program frees, how often, and at the same time as which other frees. docs/misuse.md says which

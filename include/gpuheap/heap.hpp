@@ -368,7 +368,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
  private:
   friend heap_inspection<heap, Allocator>;
 
-  // The records, before the counters of the statistics. Both lie after the arena, which so keeps the alignment of the heap's memory.
+  // The records; the statistics' counters follow. Both lie after the arena, so the arena keeps the alignment of the heap's memory.
   struct heap_records {
     failure_record failures;
     live_total census;  // the allocator's answer to the last stats()

@@ -34,7 +34,7 @@ struct recording {
 //
 //   gpuheap-trace 1
 //   threads 4096         the largest number of a thread in an event, plus one
-//   events 20113         the number of lines after the next one
+//   events 20113         the number of lines after `dropped`
 //   dropped 0            the number of events that were not recorded
 //   m 17 64              thread 17 asks for 64 bytes. The first line with m is allocation 0, the next one allocation 1, ...
 //   f 3 0                thread 3 frees allocation 0

@@ -62,15 +62,15 @@ class begin_bits {
   }
   // Whether a block begins at `address`.
   [[nodiscard]] GPUHEAP_FN bool has(simt::uint64_t address) const {
-    // relaxed: a look.
+    // relaxed: a guess.
     return address % 16 == 0 && (word_of(address).load(simt::relaxed) >> bit_of(address) & 1) != 0;
   }
-  // Where the last block up to `address` begins, among those of the last 64 KiB; 0: none does.
+  // The address at which the last block at or before `address` begins, if it lies in the 64 KiB up to `address`; 0 if there is none.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t last_until(simt::uint64_t address) const {
     simt::uint64_t at = address;
     GPUHEAP_NO_UNROLL
     for (unsigned look = 0; look < 64; ++look) {
-      // relaxed: a look.
+      // relaxed: a guess.
       word const seen = word_of(at).load(simt::relaxed) & simt::low_bits(bit_of(at) + 1);
       simt::uint64_t const row = at - ((at - first_) & ((simt::uint64_t{1} << lg_word) - 1));
       if (seen != 0) return row + (simt::uint64_t{simt::highest_bit(seen)} << lg_granule);
@@ -80,11 +80,11 @@ class begin_bits {
     return 0;
   }
 
-  // Where a word lies among those of its row.
+  // The place of word `number`, which differs from its number within a row.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::uint64_t place_of(simt::uint64_t number) {
     return (number & ~simt::uint64_t{63}) | (number & 7) << 3 | (number >> 3 & 7);
   }
-  // A bit at 0 and at each multiple of `distance`, which is not 0.
+  // A word with bit 0 and each multiple of `distance` (> 0) set.
   [[nodiscard]] GPUHEAP_HD static constexpr word every(unsigned distance) {
     word bits = 1;
     for (unsigned far = distance; far < 64; far *= 2) bits |= bits << far;
@@ -92,7 +92,8 @@ class begin_bits {
   }
 
  private:
-  // The bits that this lane's atomic changes, none if another lane does so for it; and the lane that does.
+  // `bits`: the bits that this lane's atomic changes; none if another lane's atomic changes this lane's bit. `leader`: the lane whose
+  // atomic changes it.
   struct share {
     word bits = 0;
     unsigned leader = 0;
@@ -105,15 +106,16 @@ class begin_bits {
     return static_cast<unsigned>((address - first_) >> lg_granule & 63);
   }
 
-  // Mostly the blocks of a warp were handed out together and lie in a row: lanes whose bits are in one word change them by one atomic. The
-  // lanes have no more than one heap then, since more than a word's memory lies between the blocks of two.
+  // Usually the blocks of a warp were handed out together, and lie at equal distances. One atomic then changes the bits of all lanes that
+  // are in the same word. In this case all lanes have the same heap, since the blocks of two heaps lie further apart than the memory of one
+  // word.
   [[nodiscard]] GPUHEAP_FN share share_out(simt::lane_mask here, simt::uint64_t address) const {
     unsigned const lane = simt::lane_id(), bit = bit_of(address);
     share const alone{address != 0 ? word{1} << bit : 0, lane};
     if ((here & (here - 1)) == 0) return alone;
     simt::lane_mask const with = simt::ballot(here, address != 0);
     if ((with & (with - 1)) == 0) return alone;
-    // The lanes with a block, from the first on without a gap.
+    // `gapless & with` is 0 if the lanes with a block follow one another without a gap.
     unsigned const first = simt::lowest_bit(with), rank = lane - first, count = simt::popcount(with);
     simt::lane_mask const gapless = with + (with & (0 - with));
     simt::uint64_t const a0 = simt::shuffle(here, address, first);
@@ -125,7 +127,7 @@ class begin_bits {
     if (address == 0) return {0, lane};
     unsigned const step = static_cast<unsigned>(distance >> lg_granule);
     word const steps = every(step);
-    // Of the lanes before this one, so many have their bits in the same word.
+    // `before`: how many of the lanes before this one have their bits in the same word.
     unsigned const by_room = simt::popcount(steps & simt::low_bits(bit + 1)) - 1, before = by_room < rank ? by_room : rank;
     if (before != 0) return {0, lane - before};
     return {(steps & simt::low_bits((count - rank) * step)) << bit, lane};

@@ -12,7 +12,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
 
-// The header before a block and the guard behind it, in bytes.
+// The sizes in bytes of the header before a block and of the guard after it.
 inline constexpr simt::size_t header_bytes = 16;
 inline constexpr simt::size_t guard_bytes = 8;
 // The largest block, in bytes.
