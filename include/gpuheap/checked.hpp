@@ -539,8 +539,8 @@ class checked {
 
   Allocator inner_{};
   misuse_record* record_ = nullptr;
-  checked* self_ =
-      nullptr;  // a copy of this view in the heap's memory, for rarely called functions: callers then need no copy in their stack frame
+  // A copy of this view in the heap's memory, for rarely called functions. Their callers then need no copy in their stack frames.
+  checked* self_ = nullptr;
   checking::tag_table tags_{};
   checking::quarantine quarantine_{};
   simt::uint64_t first_ = 0, end_ = 0;  // the first address of the inner allocator's region, and the one after its last

@@ -306,8 +306,8 @@ class hardened {
   Allocator inner_{};
   Bits bits_{};
   misuse_record* record_ = nullptr;
-  hardened* self_ =
-      nullptr;  // a copy of this view in the heap's memory, for rarely called functions: callers then need no copy in their stack frame
+  // A copy of this view in the heap's memory, for rarely called functions. Their callers then need no copy in their stack frames.
+  hardened* self_ = nullptr;
   simt::uint64_t first_ = 0, end_ = 0;  // the first address that has a bit, and the one after the region's last
   simt::uint64_t* reach_ = nullptr;     // for a heap that grows: a word with the address at which its mapped memory ends
 };

@@ -69,8 +69,8 @@ class paged_list {
   }
   // The number of entries that have a place. Pushes that are still running may not have written theirs yet.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t size() const {
-    return simt::global_ref<simt::uint64_t>{state_->size}.load(
-        simt::relaxed);  // relaxed: the program orders reads of an entry after its push
+    // relaxed: the program orders reads of an entry after its push.
+    return simt::global_ref<simt::uint64_t>{state_->size}.load(simt::relaxed);
   }
 
   // Frees all pages, which makes the list empty. Called by one thread, while no other thread uses the list.
@@ -101,7 +101,7 @@ class paged_list {
       if (size.compare_exchange(seen, seen + places, simt::relaxed, simt::relaxed)) return places;
     }
   }
-  // Makes sure that page k exists. False: the heap has no memory for it.
+  // Makes sure that page k exists. False: the heap has no memory for it, or k is too large.
   [[nodiscard]] GPUHEAP_FN bool has_page(unsigned k) const {
     if (k >= paged_list_state::max_pages) return false;
     simt::atomic_ref<void*> const page{state_->pages[k]};

@@ -55,7 +55,7 @@ class shared {
 // A function object with the signature void(Args...), or empty. Copies share the callable.
 template <class Signature>
 class function;
-// As shared<T>: copies share the callable.
+// The only specialisation, for functions without a result.
 template <class... Args>
 class function<void(Args...)> {
  public:

@@ -38,10 +38,11 @@ concept source = simt::is_constructible_v<S, S const&> && requires(S const& s, v
 class resource {
  public:
   // The order of the two conditions matters. The test whether `resource` is a source would test whether it can be copied, and that would
-  // consider this constructor again. clang-format off
+  // consider this constructor again.
+  // clang-format off
   template <class S>
-  requires(!simt::same_as<S, resource>) && source<S> resource(S s)
-      : held_{new model<S>{static_cast<S&&>(s)}} {}  // NOLINT(google-explicit-constructor): a source is a resource
+    requires(!simt::same_as<S, resource>) && source<S>
+  resource(S s) : held_{new model<S>{static_cast<S&&>(s)}} {}  // NOLINT(google-explicit-constructor): a source is a resource
   // clang-format on
 
   // @brief Allocates memory that device code can access.

@@ -94,8 +94,7 @@ struct grid_state {
 struct communicator {
   group_state* group;
   int rank;
-  simt::uint32_t
-      num_collectives;  // the number of collective calls that this rank has begun: the tag of the next one, the same in all members
+  simt::uint32_t num_collectives;  // the number of collective calls begun by this rank: the tag of the next one
   error_handler errors;
   grid_state* grid;  // nullptr: the communicator has no grid
 };
