@@ -107,7 +107,7 @@ def test_a_page_gets_its_score_again(checkout: Checkout) -> None:
     ran = checkout.gpuheap("standing", "--results", str(folder), "--page", "page.md")
     assert ran.returncode == 0, ran.stderr
     page = (checkout.root / "page.md").read_text()
-    assert page.startswith("# Mine\n\n## Score\n\nThe recorded tables of an A GPU, suites `survey`. Of 1 points sharded_spans is the best at 0,")
+    assert page.startswith("# Mine\n\n## Score\n\nThe score is of the recorded tables of A GPU, suites `survey`. Of 1 points `sharded_spans` is the best at 0,")
     assert page.endswith("| `halloc` | 1 | 1 | 1 | 0 | 0 |\n| `sharded_spans` | 1 | 0 | 0 | 1 | 0 |\n\n## What counts\n\nkept\n")
 
 
