@@ -1,4 +1,4 @@
-"""What tests skip is told once: a line for each reason, `what: why, and what to do`, with the number of tests."""
+"""The summary of skipped tests: a line for each reason, `what: why, and what to do`, with the number of tests."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ struct memory_access {
   }
 
  private:
-  // Where each block begins in an array that holds them side by side, and the array's length at the end.
+  // The offset of each block in an array that holds the blocks side by side, and the array's length at the end.
   template <class Requests>
   static std::vector<simt::uint64_t> packed(Requests const& requests) {
     std::vector<simt::uint64_t> offsets(std::size_t{requests.threads} + 1, 0);

@@ -161,7 +161,7 @@ struct pressure {
         });
         auto const now = tally.download(stream)[0];
         if (auto fault = now.blocks.fault(); !fault.empty()) return wrong("fill " + std::to_string(fill) + ": " + fault);
-        // Where nothing failed: as far as the fill went, which is the limit but for less than a request.
+        // The bytes that were live when no request failed: the limit, or less by under one request.
         simt::uint64_t const reached = now.live_bytes + largest > limit ? limit : now.live_bytes;
         least = std::min(least, now.first_null_bytes == no_null ? reached : now.first_null_bytes);
         if (n != 0 && fill != 0) kernel_us.samples.push_back(us);

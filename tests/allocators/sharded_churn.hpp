@@ -9,7 +9,7 @@
 
 namespace sharded_test {
 
-// What went wrong inside a kernel.
+// A fault that a kernel found.
 struct verdict {
   unsigned overwritten = 0, misaligned = 0, refused_free = 0, failed_requests = 0, served = 0;
 };

@@ -79,7 +79,7 @@ void for_all_inputs(Visit visit) {
   }
 }
 
-// What the protocol relies on, whatever the parameters are.
+// The rules on which the protocol relies, whatever the parameters are.
 template <sharded::tuning Tuning>
 void expect_promises() {
   for_all_inputs([](refill_input const& in) {

@@ -43,7 +43,7 @@ struct heap_of_c {
     require_success(gpuheap_get_stats(heap, &found, nullptr));
     return found;
   }
-  // What kernels read is what was last written, and was written.
+  // Whether kernels read the view that was last written.
   [[nodiscard]] bool view_is_current() const {
     return heap->is_written && std::memcmp(gpuheap_get_handle(heap), &heap->written, sizeof heap->written) == 0;
   }

@@ -16,7 +16,7 @@ namespace {
 
 using namespace gpuheap::device_malloc;
 
-// What a provider says of a failure.
+// A failure as a provider reports it.
 class told_failure : public std::runtime_error {
  public:
   explicit told_failure(provider_text const& why) : std::runtime_error{std::string{"gpuheap: "} + why.words} {}

@@ -99,7 +99,7 @@ struct semaphore_that_never_fails : bulk_semaphore {
   bool wait(unsigned n, unsigned batch, Grow grow) const {
     return bulk_semaphore::wait(n, batch, [&] {
       bool const made = grow();
-      // What wait() will withdraw is promised once more.
+      // The units that wait() will withdraw are promised once more.
       if (!made) ref().fetch_add(plus(0, 0, difference{batch} - difference{n}), simt::relaxed);
       return made;
     });
@@ -131,7 +131,7 @@ TEST(Hazard2, FailedGrowthIsNotSignalled) {
 
 // ---- 3, 4: the tree
 
-// What a mutant of giving pages back needs: lanes go one by one, as published.
+// The base of mutants of giving pages back: lanes go one by one, as published.
 template <class Parts, class Mutant>
 struct tree_of_lanes : bulk::tbuddy<Parts> {
   using base = bulk::tbuddy<Parts>;
@@ -189,7 +189,7 @@ struct tree_that_gives_up : tree_of_lanes<Parts, tree_that_gives_up<Parts>> {
     }
   }
 };
-// Who has a unit looks once, and asserts that there is nothing.
+// A thread that has a unit looks once, and asserts that there is nothing.
 template <class Parts>
 struct tree_that_looks_once : bulk::tbuddy<Parts> {
   using base = bulk::tbuddy<Parts>;

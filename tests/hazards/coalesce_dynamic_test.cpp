@@ -179,7 +179,7 @@ TEST(CoalesceDynamicHazard, AHeaderIsLookedAtBeforeItIsWritten) {
   expect_found(1000, what_is_freed_at_once_goes_back<dynamic<chain_that_does_not_wait>>);
 }
 
-// What was done to a segment is not ordered before what its memory's next owner does.
+// Accesses to a segment are not ordered before those of its memory's next owner.
 struct chain_without_order : chain {
   static free_status release(char* p, segment_shape form, char*& base) {
     return walk(p, form, base, [](char* at, segment_shape, simt::uint64_t flag) { return word64(at).fetch_or(flag, simt::relaxed); });

@@ -151,7 +151,7 @@ TEST(Hazard8, FreeBlocksOfASegmentAreOutOfReach) {
   EXPECT_TRUE(single_blocks_are_found<parts_of::parts>());
   EXPECT_FALSE(single_blocks_are_found<parts_listed_late>()) << "the test does not see the published mistake";
 }
-// Who took the last block clears the bit, some time.
+// The thread that took the last block clears the bit without looking, however late.
 template <gallatin_config Config, class Parts>
 struct unlisted_blindly : parts_of::heap_state<Config, Parts> {
   void unlist(unsigned c, uint32_t s) { (void)parts_of::heap_state<Config, Parts>::at.segments_with_blocks(c).take(s); }

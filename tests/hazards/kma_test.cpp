@@ -107,7 +107,7 @@ TEST(Hazard1, ALateReservationIsInASuperblockOfAnotherClass) {
 
 // ---- 2
 
-// Who brings a superblock makes it the head by a plain exchange, and forgets what was there.
+// A thread that brings a superblock makes it the head by a plain exchange, and forgets the old head.
 template <kma_config Config, class Parts>
 struct heads_by_exchange : kma::manager<Config, Parts> {
   using base = kma::manager<Config, Parts>;
@@ -248,7 +248,7 @@ struct parts_that_queue_again : kma::parts {
   template <kma_config Config, class Parts>
   using state = queued_again<Config, Parts>;
 };
-// Who takes a superblock out of the queue looks first what it is, and clears its bit afterwards.
+// A thread that takes a superblock out of the queue first reads its kind, and clears its bit afterwards.
 template <kma_config Config, class Parts>
 struct looks_before : kma::manager<Config, Parts> {
   using base = kma::manager<Config, Parts>;
@@ -335,7 +335,7 @@ bool all_that_is_there_is_served() {
   second.malloc_all(16);
   return first.failed_requests() == 0 && second.failed_requests() == first.count() - go.size() && heap.verify().problem.empty();
 }
-// Whoever finds nothing says so, whatever is being moved.
+// A thread that finds nothing refuses, whatever is being moved.
 template <kma_config Config, class Parts>
 struct searches_once : kma::manager<Config, Parts> {
   using base = kma::manager<Config, Parts>;

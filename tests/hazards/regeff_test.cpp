@@ -95,7 +95,7 @@ class published_list {
 
  private:
   static constexpr uint32_t header_bytes = 8;
-  // Where a mistake leads out of the pool, the test ends before anything is read there.
+  // If a mistake leads out of the pool, the test ends before it reads anything there.
   [[nodiscard]] GPUHEAP_FN uint32_t* header(uint32_t at) const {
     if (at > pool_bytes_ || at % 16 != 0) throw std::out_of_range("a walk left the list");
     return reinterpret_cast<uint32_t*>(pool_ + at);

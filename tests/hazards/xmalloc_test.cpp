@@ -329,7 +329,7 @@ TEST(Hazard8, PackedPointersDoNotReachFarMemory) {
   void* const addresses = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(addresses, MAP_FAILED);
   auto const here = reinterpret_cast<std::uintptr_t>(memory.base()), low = reinterpret_cast<std::uintptr_t>(addresses);
-  // Whichever end is further away.
+  // The memory lies at the end that is further away.
   auto const distance = [here](std::uintptr_t p) { return p > here ? p - here : here - p; };
   std::uintptr_t const at = distance(low) > distance(low + reserved) ? low : low + reserved - 1_MiB;
   ASSERT_GT(distance(at), 32_GiB);

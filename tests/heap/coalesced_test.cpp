@@ -80,7 +80,8 @@ TYPED_TEST(Coalesced, ServesEveryKindOfGroup) {
   }
 }
 
-// What is left of each block asks, again and again; each thread frees what its neighbour in the launch got the round before.
+// The remaining threads of each block ask again and again; each thread frees the block that its neighbour in the launch got the round
+// before.
 template <class Ref>
 struct pass_along {
   Ref heap;

@@ -97,7 +97,7 @@ TEST(Slots, PinnedBlocksAreNeverGivenAgain) {
   EXPECT_EQ(slots.allocate(2, 512).how, outcome::busy);
 }
 
-// Whatever is asked in whatever order, over layouts that share bytes at random.
+// Any requests in any order, over layouts that share bytes at random.
 TEST(Slots, LiveBlocksNeverShareAByte) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random{seed};

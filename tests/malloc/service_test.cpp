@@ -21,7 +21,7 @@
 namespace gpuheap::device_malloc {
 namespace {
 
-// What the fakes are set to, and what they saw.
+// The settings of the fakes, and the calls that they saw.
 struct world {
   std::uint64_t current = 0;  // the context's address and id; 0: none
   std::size_t limit = std::size_t{8} << 20;

@@ -36,7 +36,7 @@ def times(rows: list[Row]) -> list[dict[str, float]]:
 
 def test_the_best_is_one_and_others_are_so_many_times_that() -> None:
     assert times([row("sharded_spans", 3), row("halloc", 2), row("cuda_malloc", 8)]) == [{"halloc": 1, "sharded_spans": 1.5, "cuda_malloc": 4}]
-    # What is better high; equals share a rank.
+    # Higher values are better; equal ones share a rank.
     rows = [row("sharded_spans", 0.5, metric="utilisation"), row("halloc", 1, metric="utilisation"), row("cuda_malloc", 1, metric="utilisation")]
     assert times(rows) == [{"halloc": 1, "cuda_malloc": 1, "sharded_spans": 2}]
     assert [entry.rank for entry in standing(rows, TRAITS).contests[0].entries] == [1, 1, 3]

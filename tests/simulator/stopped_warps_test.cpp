@@ -22,7 +22,7 @@ using heap_t = gpuheap::heap<>;
 
 enum class doing { nothing, malloc, free };
 
-// What the threads of warp 0, which stops, are at; unseen by the simulated machine.
+// The steps at which the threads of warp 0 are, which stops; unseen by the simulated machine.
 struct stage {
   doing at[32] = {};
 };

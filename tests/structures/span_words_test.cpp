@@ -171,7 +171,7 @@ TEST(ShardWord, AReusedSpanKeepsItsPageWordsAndClaimsPerWord) {
   }
 }
 
-// What is claimed of a reused is accounted in the header's field, and a reused of the longest span must fit there.
+// The header's field accounts the claims of a reused span, so the claims of the longest reused span must fit into it.
 TEST(ShardWord, TheClaimsOfTheLongestReusedSpanFitTheHeader) {
   unsigned const words = slot_map::words_for(shard_word::max_slots);
   EXPECT_LT(words, 1u << 14);

@@ -14,7 +14,7 @@ __global__ void run_on_device(F f, unsigned* answers) {
   answers[threadIdx.x] = f(threadIdx.x);
 }
 
-// How many answers are not neutral.
+// The number of answers that are not neutral.
 template <class F>
 unsigned run(F f, bool has_device) {
   if (has_device) run_on_device<<<1, 32>>>(f, nullptr);

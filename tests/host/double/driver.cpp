@@ -54,7 +54,7 @@ context* now() { return current.empty() ? nullptr : current.back(); }
 CUcontext handle(context* of) { return reinterpret_cast<CUcontext>(of); }
 context* from(CUcontext of) { return reinterpret_cast<context*>(of); }
 
-// What a call that needs a context answers for want of one.
+// The error of a call that needs a context, if there is none.
 CUresult usable() {
   if (now() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   return now()->exists ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;

@@ -42,7 +42,7 @@ __device__ __forceinline__ unsigned ask(unsigned bytes, void* given) {
   }
 }
 
-// Which lanes ask in a round: all of them, a few, or one.
+// Whether a lane asks in a round: all lanes, a few, or one.
 __device__ __forceinline__ bool asks(unsigned i, unsigned round) {
   switch (round % 4) {
     case 0:
