@@ -1,4 +1,4 @@
-"""How often each k-mer stands in a sequence of DNA, in CuPy: one pass into a hash table that grows in a heap, and without dynamic memory.
+"""Counts the k-mers of a sequence of DNA, in CuPy: in one pass into a hash table that grows in a heap, and without dynamic memory.
 
 In one pass each thread looks its k-mer up, and adds it to the table when it is the first to see it. Where two k-mers want one slot, a table of 16 more
 slots takes both: memory is taken for distinct k-mers alone, however many there are. The baseline writes every k-mer down, sorts them, and counts equal neighbours, as arrays have to be as long as the sequence. Both results are compared; a

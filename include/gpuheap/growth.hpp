@@ -1,4 +1,4 @@
-// How a heap grows: its first size, its largest size, and the step by which it grows when a request found no memory. Host code only.
+// The growth of a heap: its first size, its largest size, and the step by which it grows when a request found no memory. Host code only.
 #pragma once
 
 #include <gpuheap/memory/literals.hpp>

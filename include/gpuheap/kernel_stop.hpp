@@ -1,4 +1,4 @@
-// How a heap stops a kernel and tells the host why, where its policy says so. Device code.
+// The stop of a kernel by a heap whose policy says so, and the record that tells the host why. Device code.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>

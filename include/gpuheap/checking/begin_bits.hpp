@@ -1,4 +1,4 @@
-// Where the live blocks of a hardened heap begin: one bit for each 16 bytes of its memory. Compiles under NVRTC.
+// The beginnings of a hardened heap's live blocks: one bit for each 16 bytes of its memory. Compiles under NVRTC.
 //
 // A bit goes from 0 to 1 when a block is handed out, and from 1 to 0 by the one free that takes it. The bits are found by the address
 // alone: a free that comes too late, when the memory has another size class or another owner, meets the bit of its own address and no

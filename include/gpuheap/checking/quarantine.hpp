@@ -1,4 +1,4 @@
-// Where freed blocks of a checked heap stay before their memory serves requests again: rings of words, in each of which the next free takes
+// Freed blocks of a checked heap wait here before their memory serves requests again: rings of words, in each of which the next free takes
 // the place of the oldest. Compiles under NVRTC.
 #pragma once
 
