@@ -124,7 +124,8 @@ def _summary(told: Evaluation) -> str:
     figures = figures_of(SUITES, told.suites, told.points)
     partly = [figure for figure in figures if figure.coverage.missing_minutes]
     drawn = len({(figure.suite, figure.name) for figure in figures})
-    lines += ["", f"The suites repeat {drawn} figures and tables of the papers. {'These are measured in part:' if partly else 'All points of them are measured.'}"]
+    completeness = "These are measured in part:" if partly else "All points of them are measured."
+    lines += ["", f"The suites repeat {drawn} figures and tables of the papers. {completeness}"]
     if partly:
         lines += ["", "| paper | figure | case | measured | GPU time missing |", "|---|---|---|---|---|"]
         told_of = dict.fromkeys((figure.suite, figure.name, f"`{figure.case}`", figure.coverage) for figure in partly)
@@ -177,7 +178,8 @@ def _cost(paper: Paper, told: Evaluation) -> str:
 def _figures(figures: Sequence[Figure], images: Path, linked: str) -> list[str]:
     if not figures:
         return []
-    lines = ["## Figures", "", "The table lists the paper's figures, and the cases of the suite that repeat them. Open marks in a picture are numbers that the paper prints."]
+    about = "The table lists the paper's figures, and the cases of the suite that repeat them. Open marks in a picture are numbers that the paper prints."
+    lines = ["## Figures", "", about]
     lines += ["", "| in the paper | here | measured |", "|---|---|---|"]
     for figure in figures:
         what = f"`{figure.case}`: {', '.join(figure.metrics)}{f' ({figure.where})' if figure.where else ''}"
