@@ -1,5 +1,5 @@
-// pressure: many size classes in a heap that is nearly full. Threads fill it with blocks of random sizes, give a random half back, and fill
-// it again with others, several times. How full may it be before a request fails that would still fit?
+// pressure: many size classes in a heap that is nearly full. Threads fill it with blocks of random sizes, free a random half, and fill it
+// again with others, several times. The case shows how full the heap may be before it refuses a request that would still fit.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -1,4 +1,4 @@
-// A contended mix on a heap of our allocator, under the schedules of many seeds, with an audit after each launch.
+// A contended mix on a heap of the default allocator, under the schedules of many seeds, with an audit after each launch.
 #pragma once
 
 #include "sharded.hpp"

@@ -1,4 +1,4 @@
-// Our allocator as it grows, is trimmed, and resizes allocations where they are: under chosen schedules, audited after each launch.
+// The default allocator as it grows, is trimmed, and resizes allocations in place: under chosen schedules, audited after each launch.
 #include "sharded.hpp"
 
 #include <gpuheap/memory/address_range.hpp>

@@ -120,7 +120,7 @@ struct letter {
   simt::uint64_t key;
   simt::uint64_t bytes;
 };
-// Kernel: threads exchange blocks through mailboxes; whoever receives one verifies and frees it.
+// Kernel: threads exchange blocks through mailboxes; the receiver of a block verifies and frees it.
 template <class Ref>
 struct exchange_letters {
   Ref heap;

@@ -1,4 +1,4 @@
-// Allocators that take memory back from whole warps: all of it comes back, whichever lanes asked and whichever release, and only then.
+// Allocators that take memory back from whole warps: all of it comes back, whichever lanes asked and whichever release, and not before.
 #pragma once
 
 #include "exhaustion.hpp"

@@ -1,5 +1,5 @@
-// The C interface with each call of the runtime and of the driver failing in turn: a status that says what failed, with a text, and no heap
-// or memory that is left over.
+// The C interface with each call of the runtime and of the driver failing in turn: it returns a status and a text that name the failure,
+// and leaves no heap or memory behind.
 #include "launches.hpp"
 
 #include "capi/library.cu"

@@ -1,5 +1,5 @@
-// A CUDA runtime and the part of the driver that gpuheap's host code calls, without a device: memory is the host's, a launch runs nothing.
-// Any one of their calls can be made to fail, and what was made and not given back is counted.
+// A CUDA runtime and the part of the driver that gpuheap's host code calls, without a device: memory is the host's, and a launch runs
+// nothing. Any call can be made to fail, and resources that were made and not given back are counted.
 #pragma once
 
 #include <cstdint>

@@ -38,8 +38,8 @@ template <class A>
 // The way in which the threads of a block come together: a thread_group made in the block's scratch.
 using census = gpuheap::live_block_threads;
 
-// Kernel: threads get blocks by a call of the whole block and by plain ones, and pass them on; who receives one looks whether it is as it
-// was written, and frees it. Some threads return before the block's first call.
+// Kernel: threads get blocks by a call of the whole block and by plain ones, and pass them on. The receiver of a block checks that it is as
+// it was written, and frees it. Some threads return before the block's first call.
 template <class Ref, class Group>
 struct pass_on {
   Ref heap;

@@ -1,5 +1,5 @@
-// The hazards of superblocks that threads share by agreement (coalesce_block_*, coalesce_warp_*): who is counted, what the map says when,
-// and what happens when a superblock is not to be had. Each mistake is restored in a group or an order of steps of the tests alone.
+// The hazards of superblocks that threads share by agreement (coalesce_block_*, coalesce_warp_*): the threads that are counted, the map and
+// its times, and superblocks that cannot be had. Each mistake is restored in a group or an order of steps of the tests alone.
 #include <algorithm>
 
 #include "coalesce_checks.hpp"
@@ -29,7 +29,7 @@ TEST(Coalesce, BlocksChangeHandsUnderManySchedules) {
 
 // ---- who is counted
 
-// As many pieces as the launch has threads, whoever came: the superblock never goes back.
+// As many pieces as the launch has threads, although fewer came: the superblock never goes back.
 struct counts_the_launch : census {
   using census::census;
   [[nodiscard]] unsigned size() const { return simt::threads_per_block(); }

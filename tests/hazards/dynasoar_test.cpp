@@ -55,7 +55,7 @@ class patience {
 
 // ---- contention: several classes on few blocks, which change their class all the time
 
-// Kernel: blocks come and go; who finds a word of its own changed counts it.
+// Kernel: blocks come and go; a thread that finds a word of its own changed counts it.
 template <class Ref>
 struct live_together {
   Ref heap;

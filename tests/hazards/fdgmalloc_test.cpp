@@ -432,8 +432,8 @@ TEST(Mix, OfEverythingUnderManySchedules) {
   });
 }
 
-// Kernels that run at the same time know each other's warps: what one releases is the other's too, and nothing breaks. Here the lanes of a
-// warp stand for them: nobody writes to what he gets.
+// Kernels that run at the same time have the same numbers of warps: a release by one also releases the other's blocks, and nothing breaks.
+// Here the lanes of a warp stand for the kernels: no lane writes to its block.
 template <class Ref>
 struct ask_and_release_at_will {
   Ref heap;

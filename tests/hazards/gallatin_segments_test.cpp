@@ -1,5 +1,5 @@
-// The hazards of the published Gallatin that concern segments: whose they are, the trees that they are found in, and runs of them. Not
-// here: searches that take an inner node for a leaf (11), which are those of the bitmap tree alone (tests/structures/mutants_test.cpp).
+// The hazards of the published Gallatin that concern segments: their owners, the trees by which they are found, and runs of them. One is
+// not here: searches that take an inner node for a leaf (11) concern the bitmap tree alone (tests/structures/mutants_test.cpp).
 #include "gallatin_heaps.hpp"
 
 namespace {

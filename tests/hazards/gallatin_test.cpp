@@ -1,4 +1,4 @@
-// The hazards of the published Gallatin, but for those of segments (gallatin_segments_test.cpp).
+// The hazards of the published Gallatin, except for those of segments (gallatin_segments_test.cpp).
 #include <algorithm>
 
 #include "gallatin_heaps.hpp"
@@ -18,7 +18,7 @@ TEST(Gallatin, SurvivesManyThreads) { EXPECT_TRUE((survives<parts_of::parts, wid
 
 // ---- 3, 4, 6: slots
 
-// Replaces no block: that is the duty of who got the last slice.
+// Replaces no block: that is the duty of the thread that got the last slice.
 template <gallatin_config Config, class Parts>
 struct duty_of_others : parts_of::heap_state<Config, Parts> {
   parts_of::grant refill(unsigned c, unsigned lg_k, unsigned n, unsigned i, slot_word seen) {

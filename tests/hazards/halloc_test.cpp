@@ -28,7 +28,7 @@ struct diverge {
     }
   }
 };
-// As published: tickets are drawn in a loop that votes over the whole warp, whoever of it is there.
+// As published: tickets are drawn in a loop that votes over the whole warp, although only some of its lanes may be there.
 struct published_tickets {
   unsigned* tickets;
   GPUHEAP_FN void operator()(unsigned i) const {

@@ -1,5 +1,6 @@
-// The hazards of the published KMA. Not here, as nothing in this form can show them: closing a superblock and unlinking it in two steps,
-// and waiting for whoever installs one (3: a head is a guess, and nobody waits for it); one head a class (5: a question of speed).
+// The hazards of the published KMA. These are not here, since nothing in this form can show them: closing a superblock and unlinking it in
+// two steps, and waiting for the thread that installs one (3: a head is a guess, for which no thread waits); one head a class (5: a
+// question of speed).
 #include "mix.hpp"
 
 #include <gpuheap/allocators/kma.hpp>
@@ -189,7 +190,7 @@ TEST(Hazard4, FreeBlocksAreStrandedInSuperblocksInUse) {
 
 // ---- 6
 
-// A free counts, whoever had the block.
+// A free counts, whichever thread had the block.
 struct bits_that_count : gpuheap::structures::free_bits {
   word release(unsigned bit) const { return free_bits::release(bit) | word{1} << bit; }
 };

@@ -1,5 +1,5 @@
-// Blocks of all kinds that come and go on a heap so small that every step of an allocator happens all the time: for the real ones, and for
-// those with a mistake.
+// Blocks of all kinds that come and go on a heap so small that every step of an allocator happens all the time: for the real allocators,
+// and for those with a mistake.
 #pragma once
 
 #include "mutant.hpp"

@@ -1,4 +1,4 @@
-// Small heaps of the Ouroboros allocators, with parts of them replaced or not, and the mixes that they are put through.
+// Small heaps of the Ouroboros allocators, with parts of them replaced or not, and the mixes that run on them.
 #pragma once
 
 #include "mix.hpp"

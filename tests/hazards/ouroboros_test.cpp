@@ -1,5 +1,5 @@
-// The hazards of the published Ouroboros. Not here, as nothing in this form can show it: waiters that reserve again and again (2: they wait
-// while there are units, or others make enough; tests/structures has the semaphore alone).
+// The hazards of the published Ouroboros. One is not here, since nothing in this form can show it: waiters that reserve again and again (2:
+// they wait while there are units, or others make enough; tests/structures has the semaphore alone).
 #include "../structures/virtual_queue_mutants.hpp"
 #include "ouroboros_heaps.hpp"
 
@@ -147,8 +147,8 @@ TEST(Hazard5, FalseEmptyIsAFalseOutOfMemory) {
 
 // ---- 6, 14: what a queue says before it is so
 
-// A ring of {value + 1} in 32 bits. `Advertises`: an entry is counted before it is there, and who is let in does not wait for it. Otherwise
-// all is in order, but nothing orders what is in the pages.
+// A ring of {value + 1} in 32 bits. `Advertises`: an entry is counted before it is there, and an admitted thread does not wait for it.
+// Otherwise all is in order, but nothing orders the contents of the pages.
 template <bool Advertises>
 struct hasty_ring : ouro::static_queue {
   struct words {

@@ -156,7 +156,7 @@ struct keep_one {
       heap.free(p);
     }
   }
-  // relaxed: what is counted is who has a block at the same time.
+  // relaxed: the test counts threads that have a block at the same time.
   GPUHEAP_FN void change(unsigned& owner, unsigned from, unsigned to) const {
     if (simt::atomic_ref<unsigned>{owner}.exchange(to, simt::relaxed) != from) {
       simt::atomic_ref<unsigned>{*wrong}.fetch_add(1, simt::relaxed);

@@ -1,4 +1,4 @@
-// malloc_coalesced of allocators that coalesce: every kind of group, blocks of which some threads have returned, frees by anyone.
+// malloc_coalesced of allocators that coalesce: every kind of group, blocks of which some threads have returned, frees by any thread.
 #include "fixtures.hpp"
 #include "groups.hpp"
 

@@ -1,5 +1,5 @@
-// The slots of a pool against what they promise: live blocks never share a byte, the smallest slot that suits is given, and constant-time
-// sets agree with plain ones.
+// The promises of the slots of a pool: live blocks never share a byte, the smallest slot that suits is given, and constant-time sets agree
+// with plain ones.
 
 #include "tools/host/slots.hpp"
 

@@ -1,4 +1,4 @@
-"""The library under test, built anew if it is not up to date, and nvcc; tests are skipped with the reason where one is missing."""
+"""The library under test, built again if it is not up to date, and nvcc; if one is missing, tests are skipped with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-// The service without a device: a driver and a provider that only remember what they were asked.
+// The service without a device: a driver and a provider that only record their calls.
 #include "tools/malloc/service.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// KMA in OpenCL C, on an OpenCL device: what the conformance suite asks of every allocator.
+// KMA in OpenCL C, on an OpenCL device: the conformance suite's requirements on every allocator.
 #include "machine.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Heaps of every allocator with each call of the simulated runtime failing in turn. Their kernels run, so that what lived before lives
-// after.
+// Heaps of every allocator with each call of the simulated runtime failing in turn. Their kernels run, so that blocks that lived before the
+// failure live after it.
 #include "../support/blocks.hpp"
 
 #include <gpuheap/heap.hpp>

@@ -1,6 +1,6 @@
-// A warp of the default allocator that stops for long at each of its steps: what others then do is what docs/allocator.md promises of
-// progress. A free that stands still keeps nobody, a malloc that stands still keeps at most other mallocs, and whatever stands still for a
-// while only delays.
+// A warp of the default allocator that stops for long at each of its steps: the progress of the other warps is that of docs/allocator.md. A
+// free that stands still keeps no thread waiting, a malloc that stands still keeps at most other mallocs waiting, and a warp that stands
+// still for a while only delays.
 #include "../support/seeds.hpp"
 
 #include <gpuheap/heap.hpp>

@@ -89,7 +89,7 @@ struct tree_top_first : tree_that_sets<tree_top_first> {
     mark_mid(i);
   }
 };
-// A set that leaves the summary to whoever filled the empty leaf, and may be done first.
+// A set that leaves the summary to the thread that filled the empty leaf, and may be done first.
 struct tree_that_trusts_others : tree_that_sets<tree_that_trusts_others> {
   void sets(unsigned i, word mask) const {
     if (leaf(i).fetch_or(mask, simt::acq_rel) != 0) return;

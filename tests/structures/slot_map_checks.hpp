@@ -1,5 +1,5 @@
-// Checks of a slot map with the accounting that our allocator keeps on a span's header (allocators/sharded_spans/spans.hpp), for the real
-// map and for those with a mistake in them.
+// Checks of a slot map with the accounting that the default allocator keeps on a span's header (allocators/sharded_spans/spans.hpp), for
+// the real map and for maps with a mistake in them.
 #pragma once
 
 #include "../support/device_array.hpp"

@@ -1,4 +1,4 @@
-// The packed words of a span: what goes in comes out, no field reaches into its neighbour, and a claim's duty.
+// The packed words of a span: a packed value reads back unchanged, no field reaches into its neighbour, and a claim's duty.
 #include "../support/rng.hpp"
 
 #include <gpuheap/structures/size_classes.hpp>

@@ -1,4 +1,4 @@
-// Groups of lanes: who is in, in which order, and what the leader's value is worth when the warp is anywhere but together.
+// Groups of lanes: their members, their order, and the leader's value when the warp has diverged.
 #include "../support/device_array.hpp"
 #include "../support/rng.hpp"
 #include "exploration.hpp"

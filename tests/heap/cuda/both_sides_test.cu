@@ -1,4 +1,5 @@
-// Members of heap_ref in a lambda of both sides, as Kokkos makes them: compiled without a warning, and neutral on the host. Needs no GPU.
+// Members of heap_ref in a lambda for host and device, as Kokkos makes them: they compile without a warning, and are neutral on the host.
+// Needs no GPU.
 #include <gtest/gtest.h>
 #include <gpuheap/heap.hpp>
 

@@ -1,4 +1,4 @@
-// libcuda.so.1 for machines without a GPU, as far as the tests of the host tools need one. What a call does, it does at once, on the CPU.
+// libcuda.so.1 for machines without a GPU, as far as the tests of the host tools need it. Each call acts at once, on the CPU.
 //
 //   DOUBLE_VERSION=13000  what cuDriverGetVersion answers; younger entry points are not found
 //   DOUBLE_MEMORY=68719476736, DOUBLE_DEVICES=1, DOUBLE_NAME=Double  of the devices

@@ -1,5 +1,5 @@
-// Whether device malloc and free leave alone what a caller keeps across them: values in many registers, predicates, uniform registers and
-// convergence barriers, in whole and in divergent warps. Knows nothing of gpuheap; ends with 0 if every value came through.
+// Checks that device malloc and free preserve the values that a caller keeps across them: values in many registers, predicates, uniform
+// registers and convergence barriers, in whole and in divergent warps. Knows nothing of gpuheap; ends with 0 if every value is preserved.
 #include <cstdio>
 #include <cstdlib>
 

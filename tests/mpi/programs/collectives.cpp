@@ -1,4 +1,4 @@
-// Every collective call, on integers, floats and pairs. Rank 0 says what each rank got, as a sum that knows the places.
+// Every collective call, on integers, floats and pairs. Rank 0 prints the values of each rank, as a sum that depends on their places.
 #include "program.hpp"
 
 // Prints the values of all ranks in one line of rank 0.
