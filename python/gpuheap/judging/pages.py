@@ -69,7 +69,8 @@ def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
         f"# {paper.title}",
         "",
         f"This page compares the sentences, figures and numbers of the paper ({paper.cite}) with the tables measured here. "
-        f"The paper measured on {paper.machine}, and these tables are of {told.device}. Comparative sentences of the paper: {len(mine)}; {_counts(mine)}.",
+        f"The paper measured on {paper.machine}, and these tables are of {told.device}. Comparative sentences of the paper: {len(mine)}; {_counts(mine)}. "
+        "`docs/claims.md` explains verdicts and numbers.",
         "",
         "```sh",
         f"gpuheap bench {' '.join(used)} --for-claims --minutes 9   # repeat until no claim is open, on any GPU of the same kind",
