@@ -1,4 +1,4 @@
-"""For all tests in Python: one line for each reason of a skip, `what: why, and what to do`, with the number of tests; and signals that programs hear."""
+"""For all tests in Python: a summary of the skipped tests, with a line for each reason, `what: why, and what to do`; and programs that receive signals."""
 
 from __future__ import annotations
 

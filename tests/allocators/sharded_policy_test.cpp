@@ -1,4 +1,5 @@
-// The default allocator's policy, as plain functions of plain numbers: what a refill plans, and where it looks. No kernel runs here.
+// The default allocator's policy, as plain functions of plain numbers: the plan of a refill, and the places where it looks. No kernel runs
+// here.
 #include <gpuheap/allocators/sharded_spans/policy.hpp>
 
 #include <gtest/gtest.h>
@@ -79,7 +80,7 @@ void for_all_inputs(Visit visit) {
   }
 }
 
-// What the protocol relies on, whatever the parameters are.
+// The rules on which the protocol relies, whatever the parameters are.
 template <sharded::tuning Tuning>
 void expect_promises() {
   for_all_inputs([](refill_input const& in) {

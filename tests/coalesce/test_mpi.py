@@ -121,9 +121,9 @@ def test_the_page_counts_the_public_programs() -> None:
     counts = Counter(row["outcome"] for row in rows)
     assert f"lists {len(rows)} public C programs" in page
     assert f"| the output is Open MPI's | {counts['same']} |" in page
-    assert f"| another output: the program uses what nothing has written | {counts['differs']} |" in page
+    assert f"| another output: the program reads uninitialised memory | {counts['differs']} |" in page
     made = Counter(row["nvcc"] for row in rows if row["outcome"] != "refused")
-    assert made.keys() <= {"", "PTX", "object"} and f"makes of the {made.total()} programs that translate" in page
+    assert made.keys() <= {"", "PTX", "object"} and f"for the {made.total()} programs that translate" in page
     for what, number in (("an object", made["object"]), ("PTX", made["PTX"]), ("not tried", made[""])):
         assert f"| {what} | {number} |" in page
     for reason, number in Counter(row["reason"].partition(", and ")[0] for row in rows if row["outcome"] == "refused").items():

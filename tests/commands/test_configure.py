@@ -1,4 +1,4 @@
-"""What CMake answers where it cannot configure: one line that says what is missing, and what to do."""
+"""CMake's messages where it cannot configure: one line that says what is missing, and what to do."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-// The C interface with each call of the runtime and of the driver failing in turn: a status that says what failed, with a text, and no heap
-// or memory that is left over.
+// The C interface with each call of the runtime and of the driver failing in turn: it returns a status and a text that name the failure,
+// and leaves no heap or memory behind.
 #include "launches.hpp"
 
 #include "capi/library.cu"
@@ -43,7 +43,7 @@ struct heap_of_c {
     require_success(gpuheap_get_stats(heap, &found, nullptr));
     return found;
   }
-  // What kernels read is what was last written, and was written.
+  // Whether kernels read the view that was last written.
   [[nodiscard]] bool view_is_current() const {
     auto const address = reinterpret_cast<std::uintptr_t>(gpuheap_get_handle(heap)) & ~gpuheap::c_interface::kind_bits;
     return heap->is_written && std::memcmp(reinterpret_cast<void const*>(address), &heap->written, sizeof heap->written) == 0;

@@ -1,4 +1,4 @@
-"""gpuheap.Heap on a GPU: what it is made from, what it says, and how it ends. Kernels are CuPy's."""
+"""gpuheap.Heap on a GPU: its sources of memory, its statistics and errors, and its end. Kernels are CuPy's."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 // The live blocks of an allocator's heap in device memory: the address that the program has for each block, and the number of bytes that it
 // requested. Knows the heap only by its table of functions (heap_interface.hpp).
 //
-// Whatever the allocator does, a block is handed out only if it lies in the heap and shares no byte with a live one.
+// A block is handed out only if it lies in the heap and shares no byte with a live block, whatever the allocator returns.
 #pragma once
 
 #include <map>

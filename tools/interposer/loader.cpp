@@ -1,5 +1,5 @@
-// How programs reach the driver: through dlsym, by which the CUDA runtime (static or shared) and every binding asks for cuGetProcAddress or
-// for functions by name. Programs that are linked with libcuda call the library's exports instead.
+// Programs reach the driver through dlsym, by which the CUDA runtime (static or shared) and every binding asks for cuGetProcAddress or for
+// functions by name. Programs that are linked with libcuda call the library's exports instead.
 
 #include <dlfcn.h>
 

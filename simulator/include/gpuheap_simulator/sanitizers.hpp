@@ -1,4 +1,4 @@
-// Which sanitizer watches this translation unit, and how the simulator's own inline code stays out of its sight.
+// The sanitizer that watches this translation unit, and the macros that hide the simulator's own inline code from it.
 //
 // ThreadSanitizer sees each lane as a thread. The scheduler's hand-over from lane to lane is no synchronisation of the program, so
 // everything that belongs to the scheduler is unchecked, and so is the library itself (built without -fsanitize=thread).

@@ -1,4 +1,4 @@
-// How kernels are run: the machine's size, the schedule and its seed, the memory model.
+// The settings of kernels' runs: the machine's size, the schedule and its seed, the memory model.
 //
 // Settings come from the environment once, at first use, and can be replaced for a scope. Environment variables:
 //   GPUHEAP_SIMULATOR_SCHEDULER  run_through, round_robin (default), random, pct

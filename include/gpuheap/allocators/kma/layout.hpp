@@ -1,4 +1,4 @@
-// Where the parts of a KMA heap lie, which blocks a superblock can have, and what their words mean.
+// The places of a KMA heap's parts, the block sizes of superblocks, and the meaning of their words.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>

@@ -1,4 +1,4 @@
-// Where the parts of an Ouroboros heap lie, its size classes, and the word of a chunk.
+// The places of an Ouroboros heap's parts, its size classes, and the word of a chunk.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>

@@ -1,4 +1,4 @@
-// Where the parts of a ScatterAlloc heap lie, which chunk sizes a page can have, and where a search begins.
+// The places of a ScatterAlloc heap's parts, the chunk sizes of pages, and the start of a search.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>

@@ -1,4 +1,4 @@
-// How a heap gets segments, and gives them up, while no kernel uses it.
+// A heap gets segments here, and gives them up, while no kernel uses it.
 //
 // The layout has room for all segments that the heap may ever have. The first spans::segments_there of them have memory.
 //

@@ -1,4 +1,4 @@
-// Where everything of a heap lies in its region, and how an address becomes a slot and back.
+// The places of a heap's parts in its region, and the way from an address to its slot and back.
 //
 //   region: | control | shard words | segment tags | pages | trees | records | group counts | slot words | segment 0 | segment 1 | ...
 //   record of a segment: | leaves of the lists, one per class | page tags | headers |

@@ -1,4 +1,4 @@
-// How a large allocation becomes longer or shorter where it is.
+// A large allocation becomes longer or shorter in place.
 //
 // The pages behind it are claimed like any others: all that are wanted or none. Its header has its length. A resize first sets `resizing`
 // in the header, and clears it last. If the program frees the same pointer at the same time, which is its mistake, the free leaves a flag

@@ -1,5 +1,5 @@
-// Where things lie in xmalloc's memory, and its words: the tag before every payload, the origin in every block's header, the refill word of
-// a class.
+// The places of xmalloc's parts in its memory, and its words: the tag before every payload, the origin in every block's header, the refill
+// word of a class.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
