@@ -21,7 +21,7 @@ enum class verdict : std::uint8_t {
 struct site_decision {
   site what;
   verdict is = verdict::untouched;
-  std::string rule, function, parameter;  // the rule's id; the function that has the site; the flag's name there
+  std::string rule, function, parameter;  // the rule's id; the function that has the site; the flag's name in that function
 };
 struct call_decision {
   call what;
@@ -35,7 +35,7 @@ struct decisions {
   std::vector<function_unit const*> with_parameter;
 };
 
-// Decides, and adds to the program's diagnostics.
+// Decides on all of `p`, and adds diagnostics to `p`.
 [[nodiscard]] decisions decide(options const& asked, program& p);
 
 }  // namespace coalesce

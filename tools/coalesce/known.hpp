@@ -30,7 +30,8 @@ enum class effect {
 [[nodiscard]] bool is_waiting_of_ranks(std::string_view function);
 [[nodiscard]] bool is_meeting_of_ranks(std::string_view function);
 
-// Whether a function of gpuheap/mpi/c_library.hpp, by its qualified name, returns a value that depends on its texts and numbers alone.
+// Whether a function of gpuheap/mpi/c_library.hpp, by its qualified name, returns a value that depends on nothing but its arguments, which
+// are strings and numbers.
 [[nodiscard]] bool follows_from_texts(std::string_view function);
 
 }  // namespace coalesce

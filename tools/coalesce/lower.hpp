@@ -23,7 +23,7 @@ struct outside {
   std::string name;          // qualified, without parameters
   std::set<unsigned> reads;  // pointer parameters whose target is const
   bool users = false;        // a function of the user's code, which may have any effect
-  bool allocates = false;    // an allocation whose last argument is a promise
+  bool allocates = false;    // an allocation whose last argument is a promise (verify.hpp)
 };
 
 struct lowered {
