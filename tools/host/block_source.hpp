@@ -19,7 +19,7 @@ class block_source {
   struct grant {
     outcome how;
     std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;  // served: of the slot; too_large: the largest size; busy: the smallest size that would do
+    std::uint64_t bytes = 0;  // served: the size of the slot; too_large: the largest size of a slot; busy: the smallest size of a slot that would fit
   };
   struct block {
     std::uint64_t offset = 0;
@@ -34,10 +34,10 @@ class block_source {
 
   [[nodiscard]] virtual grant allocate(std::uint64_t site, std::uint64_t bytes) = 0;
 
-  // Frees the live block that begins at `offset`. False: no live block begins there.
+  // Frees the live block that begins at `offset`. Returns false if no live block begins there.
   [[nodiscard]] virtual bool release(std::uint64_t offset) = 0;
 
-  // While this is on, blocks that are live or are handed out are not reused after their release: a captured graph may contain their
+  // While this is on, blocks that are live or are handed out are not reused after their release, because a captured graph may contain their
   // addresses.
   virtual void pin(bool on) = 0;
 

@@ -32,7 +32,7 @@ struct planned_device {
   std::string name;
 };
 
-// Buffers from these sites copy to each other alone, and a validation run showed that downloads between them can do without a copy.
+// Buffers from these two call sites are copied only to each other, and a validation run showed that downloads between them need no copy.
 struct proven_pair {
   std::uint64_t host_site = 0;
   std::uint64_t device_site = 0;
