@@ -19,7 +19,7 @@ class block_source {
   struct grant {
     outcome how;
     std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;  // served: the size of the slot; too_large: the largest size of a slot; busy: the smallest size of a slot that would fit
+    std::uint64_t bytes = 0;  // served: the size of the block; too_large: the largest size that can be served; busy: the smallest size that fits
   };
   struct block {
     std::uint64_t offset = 0;
