@@ -112,9 +112,8 @@ bool has_order_of_cpp(InitListExpr const* e) {
 
 void conversions::look_at(InitListExpr const* e) {
   if (e->isSyntacticForm() && !has_order_of_cpp(e))
-    t_.error(
-        "M5", t_.at(context_, e->getBeginLoc()),
-        "C++ allows designators for members only, in their order, and for all or none: write the values in order, or assign them");
+    t_.error("M5", t_.at(context_, e->getBeginLoc()),
+             "C++ allows designators for members only, in their order, and for all or none: write the values in order, or assign them");
   for (auto const* initial : e->inits()) {
     auto const* conversion = dyn_cast_or_null<ImplicitCastExpr>(initial);
     if (conversion != nullptr && is_narrowing(context_, conversion)) write(conversion->getSubExpr(), conversion->getType());

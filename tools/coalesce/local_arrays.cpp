@@ -84,7 +84,8 @@ void local_arrays::look_at(DeclStmt const* s, bool in_block) {
     place const at = t_.at(context_, v->getLocation());
     std::string const name = "`" + v->getNameAsString() + "`";
     if (context_.getAsArrayType(v->getType()) == nullptr)
-      t_.error("M5", at, name + " points to arrays whose length is known at run time only, which C++ does not allow: point to their elements");
+      t_.error("M5", at,
+               name + " points to arrays whose length is known at run time only, which C++ does not allow: point to their elements");
     else if (!in_block || s->getEndLoc().isMacroID() || v->getLocation().isMacroID())
       t_.error("M5", at,
                "the length of " + name + " is known at run time only: declare it on a line of its own, in braces and not by a macro");

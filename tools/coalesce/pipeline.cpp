@@ -134,7 +134,8 @@ outcome coalesce_program(options const& asked, program& p, std::vector<std::stri
     if (has_errors(p) || result.changes.empty()) break;
     for (auto& hole : holes) {
       hole.level = severity::error;
-      hole.text = "the rewriter cannot follow this: " + hole.text + ": a program that allocates on the device and contains this is left unchanged";
+      hole.text =
+          "the rewriter cannot follow this: " + hole.text + ": a program that allocates on the device and contains this is left unchanged";
       p.diagnostics.push_back(hole);
     }
     if (!holes.empty()) break;

@@ -47,8 +47,9 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     std::string const name = f->getNameAsString();
     if (is_of_library(f)) return forget_declaration(f), true;
     if (f->isVariadic() && f->hasPrototype())
-      t_.error("M6", at,
-               "`" + name + "` takes a variable number of arguments, which device code does not support: give it a fixed number, or an array");
+      t_.error(
+          "M6", at,
+          "`" + name + "` takes a variable number of arguments, which device code does not support: give it a fixed number, or an array");
     if (!f->hasPrototype() && f->getNumParams() != 0)
       t_.error("M5", at, "C++ does not have this old form of definition: write the types into the parentheses of `" + name + "`");
     refuse_type(f->getReturnType(), at);
@@ -370,8 +371,9 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     auto const* how = dyn_cast<StringLiteral>(e->getArg(1)->IgnoreParenCasts());
     bool const reads = how != nullptr && how->getString().starts_with("r") && !how->getString().contains('+');
     if (!reads)
-      t_.error("M3", t_.at(context_, e->getBeginLoc()),
-               "ranks on a GPU write no files, and the host reads those that are opened with \"r\", as a literal: print results with printf");
+      t_.error(
+          "M3", t_.at(context_, e->getBeginLoc()),
+          "ranks on a GPU write no files, and the host reads those that are opened with \"r\", as a literal: print results with printf");
     t_.reads_files = true;
     auto const* name = dyn_cast<StringLiteral>(e->getArg(0)->IgnoreParenCasts());
     if (name == nullptr) return;

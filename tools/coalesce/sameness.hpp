@@ -69,7 +69,7 @@ class same_values {
   lowered const& code_;
   llvm::Function& f_;
   branches const& where_;
-  std::map<llvm::Value const*, sameness> values_, contents_;                     // of values; of the contents of variables whose address stays in the function
+  std::map<llvm::Value const*, sameness> values_, contents_;  // of values; of the contents of variables whose address stays in the function
   std::map<llvm::Value const*, std::vector<llvm::Instruction const*>> writers_;  // by such a variable
   std::set<llvm::Value const*> written_;                                         // objects to which something may be written
   std::map<llvm::Value const*, sameness> control_, joined_;                      // by block: its control; what its phi nodes depend on

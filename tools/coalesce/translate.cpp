@@ -197,7 +197,8 @@ class deepest_stack {
 
 void check_stack(translator& t) {
   auto const main = t.frames.find("main");
-  if (main == t.frames.end() || has_errors(t.found)) return;  // an error has been reported, for one function's variables or for an unknown callee
+  if (main == t.frames.end() || has_errors(t.found))
+    return;  // an error has been reported, for one function's variables or for an unknown callee
   auto const deepest = deepest_stack{t.frames}.from("main");
   if (deepest.bytes <= stack_limit) return;
   std::string calls;

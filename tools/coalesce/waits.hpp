@@ -28,7 +28,7 @@ class waits {
   lowered const& code_;
   llvm::Function& f_;
   scope level_;
-  std::map<edge, llvm::Instruction const*> leaves_;  // the exits of loops that another thread's actions end
+  std::map<edge, llvm::Instruction const*> leaves_;                       // the exits of loops that another thread's actions end
   std::map<llvm::BasicBlock const*, llvm::Instruction const*> at_begin_;  // before(), for the begin of each block
 };
 

@@ -19,7 +19,8 @@ class block_source {
   struct grant {
     outcome how;
     std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;  // served: the size of the block; too_large: the largest size that can be served; busy: the smallest size that fits
+    std::uint64_t bytes =
+        0;  // served: the size of the block; too_large: the largest size that can be served; busy: the smallest size that fits
   };
   struct block {
     std::uint64_t offset = 0;

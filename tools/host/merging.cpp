@@ -38,8 +38,9 @@ struct period {
 
 struct service {
   std::shared_mutex order;  // shared: by calls that may let device memory change; exclusive: by a thread that merges or begins a period
-  std::atomic<std::uint64_t> work{0};       // the number of such calls that have returned
-  std::atomic<bool> elsewhere{false};       // work was seen that waiting for the default stream does not cover; written under `order`, shared or exclusive
+  std::atomic<std::uint64_t> work{0};  // the number of such calls that have returned
+  std::atomic<bool> elsewhere{
+      false};  // work was seen that waiting for the default stream does not cover; written under `order`, shared or exclusive
   std::atomic<CUcontext> context{nullptr};  // the first context in which the program worked
   std::mutex lock;                          // guards all below
   std::vector<proven_pair> pairs;           // for elide: the pairs of the plan that have not been refuted since
@@ -142,9 +143,8 @@ void separate(service& s) {
     count(counter::separated);
     count(counter::separated_bytes, each.bytes);
     std::erase_if(s.pairs, [&](proven_pair const& pair) { return pair.host_site == each.site && pair.device_site == each.twin; });
-    say("E09",
-        "the device goes on while the program keeps the host buffer of a download of " + std::to_string(each.bytes) +
-            " bytes, unlike in the validation run: this download and all later ones of the pair are copied");
+    say("E09", "the device goes on while the program keeps the host buffer of a download of " + std::to_string(each.bytes) +
+                   " bytes, unlike in the validation run: this download and all later ones of the pair are copied");
   }
 }
 

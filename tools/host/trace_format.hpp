@@ -32,7 +32,8 @@ enum class kind : std::uint16_t {
   context = 7,  // made, destroyed, reset: `address` is its handle
   capture = 8,  // `flags` 1: begins, 2: ends
   other = 9,
-  merge = 10,  // of a validation run: the end of a period after a download (merging.hpp); address, other: sites of the host's and the device's buffer; detail: period_end
+  merge = 10,  // of a validation run: the end of a period after a download (merging.hpp); address, other: sites of the host's and the
+               // device's buffer; detail: period_end
   // Text records.
   module = 32,   // address: where it is mapped; other: its length; payload: build id in hex, tab, path
   stack = 33,    // stack: its number; address: the site's hash, the same in every run; payload: frame[], nearest first

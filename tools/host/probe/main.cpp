@@ -85,7 +85,9 @@ int serve(driver_api const& driver) {
       return 2;
     }
     bool const known = allocator == "kernel" || std::find(std::begin(of_driver), std::end(of_driver), allocator) != std::end(of_driver);
-    std::string const lacks = !known ? "it is none of device, managed, host, async and kernel" : allocator == "kernel" ? heap.lacks() : asked.lacks(allocator);
+    std::string const lacks = !known                  ? "it is none of device, managed, host, async and kernel"
+                              : allocator == "kernel" ? heap.lacks()
+                                                      : asked.lacks(allocator);
     if (!lacks.empty()) {
       std::cerr << "allocator " << allocator << ": " << lacks << "\n";
       return 2;
