@@ -1,4 +1,4 @@
-// The happens-before relation of the weak mode, as one vector clock per resident lane.
+// The happens-before relation of the weak mode, as vector clocks of each resident lane.
 //
 // A release store carries its lane's clock, and an acquire load that reads the store joins that clock into its own lane's. The lane's later
 // stores carry the clock of its release fence. An acquire fence joins the clocks of the stores that the lane's earlier loads read. A

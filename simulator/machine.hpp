@@ -52,7 +52,7 @@ struct block {
   std::uint32_t num_threads = 0;
   std::uint32_t num_exited = 0;
   std::uint32_t num_at_barrier = 0;
-  bool barrier_of_living = false;  // whether that barrier waits only for threads that have not exited
+  bool barrier_of_living = false;  // whether the barrier in which threads wait ignores exited threads
   site barrier{};                  // the call of the first thread that arrived
   lane* lanes = nullptr;
   warp* warps = nullptr;

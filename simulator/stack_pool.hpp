@@ -1,10 +1,10 @@
 // Stacks of lanes. Each OS thread maps its own, and reuses them for later lanes and launches.
 //
-// Under ThreadSanitizer each stack has a fiber, by which the sanitizer tells lanes apart. A stack and its fiber always pass on together.
-// Otherwise the sanitizer would report races between a lane's frames and those of the stack's previous lane. A fiber takes 100 us to make,
-// and a process can have about 8000, so later launches reuse them. Reuse by a later launch hides no race, because launches are ordered.
-// Within a launch, a lane gets a stack that no lane of that launch has had, while there are enough. Later lanes get the stack of the lane
-// that finished first, and a race between two lanes of one stack is not found.
+// Under ThreadSanitizer each stack has a fiber, by which the sanitizer tells lanes apart. A stack and its fiber always go to a new lane
+// together. Otherwise the sanitizer would report races between a lane's frames and those of the stack's previous lane. A fiber takes 100 us
+// to make, and a process can have about 8000, so later launches reuse them. Reuse by a later launch hides no race, because launches are
+// ordered. Within a launch, a lane gets a stack that no lane of that launch has had, while there are enough. Later lanes get the stack of
+// the lane that finished first, and a race between two lanes of one stack is not found.
 #pragma once
 
 #include <cstddef>
@@ -53,7 +53,7 @@ class stack_pool {
     if constexpr (keeps_fibers) destroy_fiber(s);
     push(s);
   }
-  // Call when a launch has ended: all that its lanes did happens before all that follows.
+  // Called after a launch. All that the launch's lanes did happens before all that follows.
   void end_launch();
 
  private:

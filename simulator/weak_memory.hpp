@@ -52,10 +52,11 @@ class weak_memory {
   [[nodiscard]] std::uint64_t num_stale_loads() const { return num_stale_loads_; }
 
  private:
-  // The location with exactly these bytes. Null if there is none, or if the granule is mixed. A location that overlaps in part makes the
-  // granule mixed.
+  // The location with exactly these bytes. Null if there is none, or if the granule is mixed. If another location overlaps the bytes, the
+  // granule becomes mixed.
   [[nodiscard]] location* location_in(granule& g, byte_mask bytes);
-  // The location with exactly these bytes, made if there is none, whose newest value is `before`. Null if the granule is mixed.
+  // The location with exactly these bytes, which is added if there is none. Its newest store then has the value `before`. Null if the
+  // granule is mixed.
   [[nodiscard]] location* location_for_store(granule& g, byte_mask bytes, std::uint64_t before);
   // Makes the granule mixed.
   void collapse(granule& g);

@@ -17,6 +17,7 @@ constexpr std::array<std::string_view, 59> arithmetic{
     "lrint",  "lround", "modf",  "nan",   "nearbyint", "nextafter", "pow",     "remainder", "remquo", "rint",     "round", "scalbln",
     "scalbn", "sin",    "sinh",  "sqrt",  "tan",       "tanh",      "tgamma",  "trunc",     "j0",     "j1",       "y0",
 };
+// Other functions that device code can call.
 constexpr std::array<std::string_view, 17> others{"abs",      "labs",      "llabs",    "memcpy",        "memset",   "printf",
                                                   "malloc",   "calloc",    "free",     "__assert_fail", "__isnan",  "__isinf",
                                                   "__finite", "__signbit", "__isnanf", "__isinff",      "__finitef"};

@@ -1,4 +1,4 @@
-// The part of the C library that ranks on a GPU have.
+// The part of the C library that ranks on a GPU can use, and advice for the rest.
 #pragma once
 
 #include <string>

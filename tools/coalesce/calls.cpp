@@ -17,7 +17,7 @@ using namespace clang;
 
 namespace {
 
-// The value in the caller of `v`, which the callee expresses by its parameters.
+// The knowledge that a caller has about `v`, which a callee expresses by its own parameters. `arguments`: the caller's values for these.
 value in_caller(value const& v, std::map<unsigned, value> const& arguments) {
   value result{v.same_in, 0, v.cause};
   for (auto const& [i, argument] : arguments) {
@@ -45,7 +45,7 @@ void flow::tell(severity level, char const* id, SourceLocation at, std::string c
   a_.found.diagnostics.push_back(said);
 }
 
-// The macro whose body has the token at `at`, or nothing.
+// The macro whose body has the token at `at`, or "". `body` becomes the token's place in that body.
 std::string flow::macro_of(SourceLocation at, place& body) const {
   auto const& sources = context_.getSourceManager();
   if (!at.isMacroID() || !sources.isMacroBodyExpansion(at)) return "";

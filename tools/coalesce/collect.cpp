@@ -253,7 +253,7 @@ class collector : public RecursiveASTVisitor<collector> {
 std::string analysis::key_of(FunctionDecl const* f) const {
   llvm::SmallString<128> key;
   if (index::generateUSRForDecl(pattern_of(f)->getCanonicalDecl(), key) || isa<CXXMethodDecl>(f)) {
-    // The names of lambdas do not distinguish them, so their places do.
+    // Lambdas have no names that distinguish them, so the key contains their places.
     place const at = place_of(f->getASTContext().getSourceManager(), pattern_of(f)->getCanonicalDecl()->getLocation());
     return key.str().str() + "@" + at.file + ":" + std::to_string(at.offset);
   }

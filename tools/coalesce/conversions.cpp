@@ -120,8 +120,8 @@ void conversions::look_at(InitListExpr const* e) {
   }
 }
 
-// In C a library function has one signature; in C++ it may have overloads. Casts to the parameter types of C's function select the same
-// one.
+// In C a library function has one signature; in C++ it may have overloads. Casts to the parameter types of C's function select the right
+// overload.
 void conversions::look_at(CallExpr const* e) {
   auto const* callee = e->getDirectCallee();
   if (callee == nullptr || t_.is_users(context_, callee->getLocation()) || callee->getName().starts_with("MPI_")) return;

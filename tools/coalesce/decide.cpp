@@ -64,9 +64,9 @@ class decider {
     }
   }
 
-  // ---- the calls that can get a flag
+  // ---- the calls that can get the flag
 
-  // One site, joined over all instances of its function: a decision must be right for each instance.
+  // One allocation, joined over all instances of its function, because a decision must be right for each instance.
   struct joined_site {
     site what;
     value size, control;

@@ -1,4 +1,5 @@
-// The decision on each allocation, release, call and function, and its reason.
+// The decision on each allocation, release, call and function, and its reason. The flag is the last argument of a rewritten call: whether
+// all threads of the group make the call together.
 #pragma once
 
 #include "facts.hpp"

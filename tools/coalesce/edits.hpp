@@ -10,7 +10,7 @@
 
 namespace coalesce {
 
-// Replacements in the texts of some files. Two equal calls count once; replacements that overlap otherwise are a conflict.
+// Replacements in the texts of some files. Two equal replacements count as one; other replacements that overlap are a conflict.
 class edits {
  public:
   // Lines that are inserted into one of these files end as the file's first line does: in a line feed, or in a carriage return and a line

@@ -22,8 +22,8 @@ enum class scope : std::uint8_t { grid, block, warp, thread };
 inline constexpr unsigned this_object = 62;
 inline constexpr unsigned no_parameter = 63;
 
-// The knowledge about a value or a condition: all threads of a group `same_in` have the same one, if that holds for each parameter whose
-// bit is set in `parameters`.
+// The knowledge about a value or a condition. It is the same in all threads of each group `same_in`, if each parameter whose bit is set in
+// `parameters` is.
 struct value {
   scope same_in = scope::grid;
   std::uint64_t parameters = 0;
@@ -118,7 +118,7 @@ struct function_facts {
   std::vector<release> releases;
   value result;
   std::map<unsigned, value> written;  // what is written through a parameter
-  std::uint64_t leaked = 0;           // parameters through which an address may be kept somewhere, as bits
+  std::uint64_t leaked = 0;           // bits of the parameters whose address or pointer value may be kept somewhere
   bool writes_memory = false;
   value memory;        // what is written to unknown memory
   value waits;         // if not the same in the grid: ranks may have waited for messages (flow.hpp)
@@ -129,7 +129,7 @@ struct function_facts {
 struct function_unit {
   std::string key, name, parameter_name = "coalesce";
   place at;
-  bool root = false;
+  bool root = false;  // a kernel, or a function of --root: every thread calls it
   std::string fixed;  // why no parameter can be added; empty: one can
   place fixed_at;
   std::vector<declaration> declarations;
@@ -163,7 +163,7 @@ struct main_function {
   std::vector<main_return> returns;
 };
 
-// The objection of the check of the rewritten program to one call: the rule that the check could not prove there.
+// An objection to one call: the check of the rewritten program (verify.hpp) could not prove the rule `rule` there.
 struct objection {
   std::string rule, text;
   diagnostic::hint cause;  // none if its text is empty

@@ -90,7 +90,7 @@ value flow::differs(SourceLocation at, std::string const& text, cause_kind kind,
   return {scope::thread, 0, a_.cause_at(context_, at, kind, text, from)};
 }
 
-// The control that a condition adds to the code that it guards.
+// The condition as it applies to the code that it guards, with `text` as the cause of a difference.
 value flow::branch(value condition, SourceLocation at, cause_kind kind, char const* text) {
   if (pattern_ && condition.same_in != scope::grid) condition.same_in = scope::thread;
   if (condition.same_in != scope::grid) condition.cause = a_.cause_at(context_, at, kind, text, condition.cause);

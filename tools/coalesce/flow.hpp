@@ -29,7 +29,7 @@ class flow {
     std::set<clang::VarDecl const*> shared_written;  // since the last barrier
     bool shared_unknown = false;                     // a write to unknown memory may have changed shared memory
     bool reachable = true;
-    value waits;        // the same in the grid: no rank has waited for a message since all ranks last met (note_message)
+    value waits;        // its group is the grid as long as no rank has waited for a message since all ranks last met (note_message)
     bool sent = false;  // a message was sent since then
   };
   struct frame {

@@ -30,7 +30,7 @@ struct lowered {
   std::unique_ptr<llvm::LLVMContext> context;
   std::unique_ptr<llvm::Module> module;  // null after errors
   std::map<std::string, outside> outsides;
-  std::set<std::string> roots;  // functions that every thread calls
+  std::set<std::string> roots;  // kernels, and functions of --root: every thread calls them
   std::vector<diagnostic> errors;
 };
 

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char const* first_words = "// Made of ";  // how the first line of a file begins that this command wrote
+constexpr char const* first_words = "// Made of ";  // the begin of the first line of each file that this command writes
 
 // A message about the translated program, with the names of the C program.
 std::string in_c(std::string text) {

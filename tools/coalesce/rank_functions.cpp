@@ -59,7 +59,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     return true;
   }
 
-  // Whether `f` is a declaration by the program of a function of the C library.
+  // Whether `f` is the program's own declaration of a function of the C library.
   [[nodiscard]] bool is_of_library(FunctionDecl const* f) const {
     std::string const name = f->getNameAsString();
     return t_.defined.count(name) == 0 && availability_of(name) == availability::renamed;
@@ -74,7 +74,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     t_.changes.replace({where.file, where.offset, where.length, true}, "");
   }
 
-  // Reports local arrays that do not fit a GPU thread's stack.
+  // Reports local variables that do not fit a GPU thread's stack.
   void check_stack(FunctionDecl const* f) {
     std::uint64_t all = 0, most = 0;
     VarDecl const* largest = nullptr;

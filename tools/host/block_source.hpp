@@ -33,6 +33,7 @@ class block_source {
   block_source& operator=(block_source const&) = delete;
   virtual ~block_source() = default;
 
+  // Asks for a block of `bytes` bytes, for a request from the call site `site`.
   [[nodiscard]] virtual grant allocate(std::uint64_t site, std::uint64_t bytes) = 0;
 
   // Frees the live block that begins at `offset`. Returns false if no live block begins there.

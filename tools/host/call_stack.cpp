@@ -28,7 +28,7 @@ constexpr std::size_t ways = 4;
 
 struct walked {
   std::array<std::uintptr_t, max_frames> return_address{};
-  std::array<std::uintptr_t, max_frames> kept_at{};  // the stack slot that holds it; 0: not known
+  std::array<std::uintptr_t, max_frames> kept_at{};  // the address of the stack slot that holds each; 0: not known
   std::size_t num = 0;
 };
 
@@ -56,7 +56,7 @@ constinit std::atomic<std::uint32_t> generation{1};
 struct registry {
   std::mutex lock;
   std::unordered_map<std::uint64_t, std::uint32_t> stack_of_addresses;
-  std::unordered_set<std::uintptr_t> modules;  // recorded, by base
+  std::unordered_set<std::uintptr_t> modules;  // the bases of the modules that have been recorded
   std::uint32_t num_stacks = 0;
 };
 

@@ -15,7 +15,7 @@ struct call_site {
 // addresses with those in the thread's own cache, at some ns a frame.
 [[nodiscard]] call_site where_from();
 
-// Called in a child process after fork, whose trace has no stacks yet.
+// Called after fork in the child process, whose trace has no stacks yet.
 void forget_stacks_after_fork();
 
 }  // namespace gpuheap::interpose

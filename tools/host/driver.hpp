@@ -48,7 +48,7 @@ template <row Row>
 // only the first call does anything.
 void check_rows();
 
-// Called in a child process after fork, whose trace has facts of its own.
+// Called after fork in the child process, whose trace has facts of its own.
 void forget_rows_after_fork();
 
 // Whether the primary context of a device exists; true if this driver cannot tell.

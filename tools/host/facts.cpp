@@ -32,7 +32,7 @@ void record() {
   append_fact("events", configured().events ? "1" : "0");
   if (is_child.load(std::memory_order_relaxed)) {
     append_fact("forked", "1");
-    // CUDA does not work in a child whose parent has used it, so the user must know.
+    // CUDA does not work in a child process whose parent has used CUDA, so the user must know.
     say("W02", "a child process made by fork uses the driver: it has a trace of its own, and cannot use its parent's device memory");
   }
 }

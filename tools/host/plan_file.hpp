@@ -1,4 +1,5 @@
-// The plan that `gpuheap host pool` makes of a profile: text, one fact a line, the last line a checksum of all before it.
+// The plan that `gpuheap host pool` makes of a profile: a text with one fact on each line. The last line is a checksum of all lines before
+// it.
 //
 //   gpuheap-host-plan 1
 //   driver 13000

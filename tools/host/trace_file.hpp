@@ -16,7 +16,7 @@ namespace gpuheap::interpose {
 // full, the record is lost and counted, and a message says so once.
 void append(event record);
 
-// Appends a record with a payload of at most 16 KiB - 64 B; longer ones are cut.
+// Appends a record with a payload of at most 16 KiB - 64 B; a longer payload is cut.
 void append_text(event record, std::string_view payload);
 // Appends a record of the kind fact.
 void append_fact(std::string_view key, std::string_view value);

@@ -29,7 +29,7 @@ enum class kind : std::uint16_t {
   set = 4,
   launch = 5,
   synchronise = 6,
-  context = 7,  // made, destroyed, reset: `address` is its handle
+  context = 7,  // `flags` 0: made, 2: destroyed or released, 3: reset; `address`: its handle
   capture = 8,  // `flags` 1: begins, 2: ends
   other = 9,
   merge = 10,  // of a validation run: the end of a period after a download (merging.hpp); address, other: sites of the host's and the

@@ -95,7 +95,7 @@ struct copy_from_array : works_in_stream {
   }
 };
 
-// Copies of rectangles and boxes, from a description.
+// Copies of rectangles and boxes, which a struct of the driver describes.
 struct copy_described : works_in_stream {
   template <class Description>
   static void note(call& c, Description const& wanted) {

@@ -27,8 +27,8 @@ struct exploration {
   explicit operator bool() const { return !failed; }
 };
 
-// The settings that a seed stands for. `base` gives the settings that the seed does not choose; its step budget is cut to 20 million
-// points.
+// The settings that a seed stands for. `base` gives the settings that the seed does not choose, but a larger step budget is cut to 20
+// million points.
 [[nodiscard]] settings settings_of_seed(std::uint64_t seed, settings const& base = current_settings());
 
 namespace detail {

@@ -17,7 +17,8 @@ enum class failure_kind {
 
 [[nodiscard]] char const* name_of(failure_kind kind);
 
-// Its text names the block, the warp and the lanes, the operation with its mask, the line of source, and the settings that replay the run.
+// The exception that launch() throws when a kernel fails. The text names the block, the warp and the lanes, the operation with its mask,
+// the line of source, and the settings that replay the run.
 class failure : public std::runtime_error {
  public:
   failure(failure_kind kind, std::string const& text) : std::runtime_error(text), kind_{kind} {}

@@ -20,7 +20,7 @@ struct kernel {
 //
 // Throws failure when the kernel fails, and rethrows an exception of device code. The kernel then ends at once: its lanes are abandoned
 // where they are, and the destructors of their local objects do not run. Memory written so far stays written. Throws std::invalid_argument
-// for a wrong size of block, and std::logic_error when device code calls it.
+// for a wrong size of block, and std::logic_error when device code calls launch().
 //
 // Device code must not pass a scheduling point inside a catch block, because the C++ runtime keeps the caught exceptions for each OS
 // thread, not for each lane.

@@ -1,14 +1,14 @@
 // How kernels are run: the machine's size, the schedule and its seed, the memory model.
 //
 // The environment gives the settings; it is read once, at first use. scoped_settings replaces them for a scope. Environment variables:
-//   GPUHEAP_SIMULATOR_SCHEDULER run_through, round_robin (default), random, pct
+//   GPUHEAP_SIMULATOR_SCHEDULER  run_through, round_robin (default), random, pct
 //   GPUHEAP_SIMULATOR_SEED       any 64-bit number (default 0)
 //   GPUHEAP_SIMULATOR_DEPTH      for pct: the number of priority changes plus one (default 3)
 //   GPUHEAP_SIMULATOR_WEAK       1: loads may return stale values that the C++ model allows (default 0)
-//   GPUHEAP_SIMULATOR_THREADS    OS threads that run blocks; 0: one per CPU core (default 1). A run on more than one cannot be replayed.
-//   The weak mode uses one GPUHEAP_SIMULATOR_SMS        multiprocessors (default 8)
-//   GPUHEAP_SIMULATOR_BUDGET     number of scheduling points after which a run in which no lane finishes is a livelock (default
-//   400,000,000) GPUHEAP_SIMULATOR_STALL      warp:point:length, a warp that stops; length may be "ever": see `stall` (default: none)
+//   GPUHEAP_SIMULATOR_THREADS    OS threads that run blocks; 0: one per CPU core (default 1). More than one: not replayable, never weak
+//   GPUHEAP_SIMULATOR_SMS        multiprocessors (default 8)
+//   GPUHEAP_SIMULATOR_BUDGET     scheduling points without a finished lane after which a launch is a livelock (default 400,000,000)
+//   GPUHEAP_SIMULATOR_STALL      warp:point:length, a warp that stops; length may be "ever": see `stall` (default: none)
 //   GPUHEAP_SIMULATOR_STACK_KIB  stack of a lane in KiB (default 64; 256 under a sanitizer)
 #pragma once
 
@@ -24,7 +24,9 @@ enum class scheduler_kind {
   run_through,  // a lane runs until it blocks, ends, backs off, or `patience` points have passed
   round_robin,  // the next lane runs after every point
   random,       // each turn, a lane drawn from all that can run; each launch draws the mean length of a turn (1, 2, 8 or 32 points)
-  pct,          // probabilistic concurrency testing: the lane of the highest random priority runs; at `depth` - 1 random points it drops
+  // Probabilistic concurrency testing: lanes have random priorities, and the lane of the highest priority runs. At `depth` - 1 random
+  // points the running lane's priority drops below all others.
+  pct,
 };
 
 // A warp that stops for a time. The lanes of warp `warp` (numbered over the grid, from 0) stop at their point number `at` (from 0). They go

@@ -15,14 +15,14 @@ namespace gpuheap::simulator {
 // code that relies on getting the whole warp.
 [[nodiscard]] std::uint32_t active_mask(site where);
 
-// Also orders memory: the accesses of the mask's lanes before the call happen before their accesses after it. The other warp operations
-// order no memory.
+// A rendezvous that also orders memory: the accesses of the mask's lanes before the call happen before their accesses after it. The other
+// warp operations order no memory.
 void sync_warp(std::uint32_t mask, site where);
 
 // Performs `what`: ballot, all_of or any_of (`value` is 0 or 1), match_any, reduce_* (32 bits), or shuffle* (`argument` is the source lane,
 // the distance or the lane mask). Returns the caller's result. A shuffle reads up to 64 bits. A `shuffle` from a lane outside the mask is
-// misuse. shuffle_up, shuffle_down and shuffle_xor then return a poison pattern, because the hardware returns an undefined value that the
-// caller may ignore.
+// misuse. From such a lane, shuffle_up, shuffle_down and shuffle_xor return a poison pattern, because the hardware returns an undefined
+// value that the caller may ignore.
 [[nodiscard]] std::uint64_t exchange_in_warp(operation what, std::uint32_t mask, std::uint64_t value, std::uint32_t argument, site where);
 
 // The block's barrier. All threads of the block must reach the same one: a thread that has exited, or waits at another line, is misuse.
