@@ -2,8 +2,8 @@
 
 include(GoogleTest)
 
-# Warnings are errors in everything this project compiles for itself.
-# nvcc's warning 20012, about defaulted members with __device__, is suppressed.
+# gpuheap_warnings(target): turns warnings on, and makes them errors, for a target that only this project compiles. nvcc's warning 20012,
+# about defaulted members with __device__, stays off.
 function(gpuheap_warnings target)
   set(warnings -Wall -Wextra)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -64,8 +64,8 @@ macro(gpuheap_allocator)
   set(GPUHEAP_ALLOCATOR_${allocator_NAME}_HEADER ${allocator_HEADER})
 endmacro()
 
-# gpuheap_per_allocator_sources(out TEMPLATE file.in BACKEND host|cuda): configures the template once for each allocator, with @NAME@, @TYPE@ and @HEADER@
-# replaced, into a .cpp (host) or a .cu (cuda) of the current binary folder. Sets `out` to the list of files.
+# gpuheap_per_allocator_sources(out TEMPLATE file.in BACKEND host|cuda): configures the template once for each allocator, with @NAME@,
+# @TYPE@ and @HEADER@ replaced, into a .cpp (host) or a .cu (cuda) of the current binary folder. Sets `out` to the list of files.
 function(gpuheap_per_allocator_sources out)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEMPLATE;BACKEND" "")
   string(REGEX REPLACE "^.*/|(\\.(cpp|cu))?\\.in$" "" stem ${arg_TEMPLATE})
@@ -121,12 +121,14 @@ endfunction()
 
 # gpuheap_add_test(NAME name BACKEND host|cuda SOURCES files... [LIBRARIES targets...] [LABELS labels...] [TIMEOUT seconds] [ONE_PROCESS] [DEFAULT_ALLOCATOR]
 #                  [WITHOUT_PRELUDE] [SLOW])
-# A GoogleTest program of one backend, named <backend>_<name>; each of its tests is a ctest test <backend>.<name>.<Suite>.<Case>. With
-# ONE_PROCESS, the whole program is one ctest test. CUDA tests carry the label `gpu`: they need a device to run, but not to compile. TIMEOUT
-# (default 120) is for one ctest test. DEFAULT_ALLOCATOR is for sources with heaps whose allocator they do not name. All other sources
-# compile without the default allocator, and so are not compiled again when it changes. Simulated tests use the headers that
-# tests/CMakeLists.txt precompiles. WITHOUT_PRELUDE is for sources that define something before they include the heap. The target
-# fast_tests, for ./test --fast, builds all simulated tests except those that are SLOW to build.
+# A GoogleTest program of one backend, named <backend>_<name>. Each of its tests is a ctest test <backend>.<name>.<Suite>.<Case>; with
+# ONE_PROCESS, the whole program is one ctest test. CUDA tests carry the label `gpu`: they need a device to run, but not to compile.
+# TIMEOUT (default 120): the limit for one ctest test.
+# DEFAULT_ALLOCATOR: for sources that make heaps without naming an allocator. All other sources compile without the default allocator, and
+# so are not compiled again when it changes.
+# WITHOUT_PRELUDE: for sources that define something before they include the heap. All other simulated tests use the headers that
+# tests/CMakeLists.txt precompiles.
+# SLOW: for tests that take long to build. The target fast_tests, for ./test --fast, builds all other simulated tests.
 function(gpuheap_add_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "ONE_PROCESS;DEFAULT_ALLOCATOR;WITHOUT_PRELUDE;SLOW" "NAME;BACKEND;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
   set(target ${arg_BACKEND}_${arg_NAME})

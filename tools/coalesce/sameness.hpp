@@ -72,7 +72,7 @@ class same_values {
   std::map<llvm::Value const*, sameness> values_, contents_;  // of values; of the contents of variables whose address stays in the function
   std::map<llvm::Value const*, std::vector<llvm::Instruction const*>> writers_;  // by such a variable
   std::set<llvm::Value const*> written_;                                         // objects to which something may be written
-  std::map<llvm::Value const*, sameness> control_, joined_;                      // by block: the group that reaches it together; the group of its phi nodes
+  std::map<llvm::Value const*, sameness> control_, joined_;  // by block: the group that reaches it together; the group of its phi nodes
   llvm::DominatorTree dominators_;
   bool changed_ = false;
 };

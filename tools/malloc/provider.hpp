@@ -1,6 +1,6 @@
 // The interface of a library of one allocator (libgpuheap_malloc_<name>.so, made from providers/provider_unit.in), which serves a program's
-// device malloc: one C function, gpuheap_malloc_provider(), which returns the table below. The static library
-// libgpuheap_malloc.a has the same table of the default allocator inside. The table and `provider_version` change together.
+// device malloc. The library has one C function, gpuheap_malloc_provider(), which returns the table below. The static library
+// libgpuheap_malloc.a contains such a table for the default allocator. Whoever changes the table changes `provider_version` too.
 //
 // A heap belongs to the context that was current when it was made. Every function that takes a heap is called with that context current, by
 // one thread at a time for each heap; forget() and refused() make no call to the device, and need no context. No function here throws.
@@ -91,15 +91,17 @@ struct provider {
 
   /// Adds memory to a heap that has refused requests: doubles the heap, or adds less, so that an eighth of the device's memory stays free.
   /// The state stays as it is. Waits for the device. Called outside of stream captures.
-  /// @return what happened. refused() is false afterwards. After any answer but `grown` it stays false, whatever requests are refused.
+  /// @return what happened. refused() is false afterwards. After any answer but `grown`, refused() stays false, even when the heap refuses
+  /// further requests.
   grow_answer (*grow)(void* heap, provider_text* why);
 
-  /// Fills `out`, and `live` with up to `room` sizes of blocks that are not freed, in order. Waits for the device, and runs kernels.
+  /// Fills `out`, and `live` with up to `room` sizes of blocks that are not freed, the smallest size first. Waits for the device, and runs
+  /// kernels.
   /// @return the number of such sizes, or -1 and a clause in `why` if the device does not answer.
   long (*report)(void* heap, provider_report* out, provider_live* live, std::size_t room, provider_text* why);
 
-  /// Fills `out` while kernels of the program run: it does not wait for their streams, but until the device has room for a small kernel.
-  /// The numbers are those of different moments during the call.
+  /// Fills `out` while kernels of the program run. It does not wait for their streams; it waits only until the device has room for a small
+  /// kernel. The numbers are those of different moments during the call.
   /// @return whether the device answered; if not, `why` has a clause.
   bool (*sample)(void* heap, provider_report* out, provider_text* why);
 
@@ -111,7 +113,7 @@ struct provider {
   /// Waits for the device and frees the heap's memory.
   void (*destroy)(void* heap);
 
-  /// Called when the context is gone, with all that the heap had in it. The heap must not be used afterwards.
+  /// Called when the context is gone, and the heap's device memory with it. The heap must not be used afterwards.
   void (*forget)(void* heap);
 };
 

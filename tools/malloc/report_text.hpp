@@ -14,8 +14,8 @@ namespace gpuheap::device_malloc {
 
 /// One JSON object on one line, without a line feed: the member "gpuheap" with the value `what`, then the device, the allocator and the
 /// numbers that the allocator can tell.
-/// @param seconds since the program's first heap was made; negative: left out
-/// @param live the sizes of the blocks that are not freed; null: left out
+/// @param seconds the time since the program's first heap was made; a negative number: the report has no time
+/// @param live the sizes of the blocks that are not freed; null: the report does not list them
 [[nodiscard]] std::string report_json(char const* what, double seconds, int device, char const* name, char const* allocator,
                                       provider_report const& report, std::vector<provider_live> const* live);
 

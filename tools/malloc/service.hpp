@@ -34,7 +34,7 @@ struct driver_calls {
   CUresult (*primary_retain)(CUcontext* context, CUdevice device);
   CUresult (*primary_release)(CUdevice device);
   CUresult (*is_capturing)(CUstream stream, CUstreamCaptureStatus* status);
-  /// Called first on each thread that the service makes, whose calls are not the program's. May be null.
+  /// Called first on each thread that the service makes, so that the calls of this thread do not count as the program's. May be null.
   void (*thread_begins)();
 };
 

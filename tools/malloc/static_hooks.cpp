@@ -208,7 +208,7 @@ GPUHEAP_RUNTIME_LAUNCHES(_ptsz)
 GPUHEAP_DRIVER_LAUNCHES()
 GPUHEAP_DRIVER_LAUNCHES(_ptsz)
 
-// A hook counts a capture as begun before the call, so that no other thread's launch comes between, and takes the count back if the call
+// A hook counts a capture as begun before the call, so that no other thread's launch comes in between, and takes the count back if the call
 // fails. A hook counts a capture as ended whenever one was open, even if the call reports that the capture is invalid.
 #define GPUHEAP_BEGINS gpuheap::device_malloc::capture_begins()
 #define GPUHEAP_NOT_BEGUN(success) \

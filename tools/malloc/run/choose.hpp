@@ -26,9 +26,9 @@ enum class verdict {
 
 struct decision {
   verdict what = verdict::untouched;
-  std::vector<link_input> inputs;      // of verdict::link
+  std::vector<link_input> inputs;      // for verdict::link
   std::optional<machine_code> before;  // the machine code that the driver would run on this device, if there is any
-  std::string why;                     // of verdict::cannot, one clause
+  std::string why;                     // for verdict::cannot, one clause
 
   static decision untouched() { return {}; }
   static decision cannot(std::string clause) { return {verdict::cannot, {}, std::nullopt, std::move(clause)}; }
