@@ -109,7 +109,7 @@ GPUHEAP_FN int rank_main(int argc, gpuheap::mpi::arguments argv) {
   return 0;
 }
 
-// What each rank has of its own in this file.
+// The variables that each rank has for itself in this file.
 using variables_of_nbody = gpuheap::mpi::variables<in_malloc_of_nbody>;
 [[maybe_unused]] static bool const variables_of_nbody_known = variables_of_nbody::known();
 GPUHEAP_FN void start_variables_of_nbody() { variables_of_nbody::start(); }

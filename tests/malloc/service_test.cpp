@@ -290,7 +290,7 @@ TEST_F(MallocService, HeapsWhoseContextEndedUnseenAreCountedAtTheEnd) {
     std::string const why =
         "3 heaps cannot be asked, since their contexts ended unseen, as by cudaDeviceReset, or cannot be entered at the "
         "program's end; GPUHEAP_WATCH=1 (--watch) asks while the program runs, and a program relinked with "
-        "gpuheap::malloc tells before each cudaDeviceReset";
+        "gpuheap::malloc reports before each cudaDeviceReset";
     EXPECT_EQ(said, std::string_view{wanted} == "1"      ? "gpuheap: device 1 (Fake): " + why + "\n"
                     : std::string_view{wanted} == "json" ? "{\"gpuheap\": \"no heap\", \"device\": 1, \"why\": \"" + why + "\"}\n"
                                                          : "");
