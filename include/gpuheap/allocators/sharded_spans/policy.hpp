@@ -38,7 +38,7 @@ struct tuning {
 constexpr unsigned samples_per_lane = 6;        // partial spans that each lane of a warp samples in one refill, at most
 constexpr unsigned low_memory_divisor = 4;      // memory is low while less than 1/this of the heap's pages are free
 constexpr unsigned nearly_full_divisor = 16;    // while less than 1/this of the heap's pages are free, every refill samples partial spans
-constexpr unsigned low_reuse_factor = 8;        // while memory is low, 1/this of the free slots makes a partial span worth a reuse
+constexpr unsigned low_reuse_factor = 8;        // while memory is low, a partial span with 1/this as many free slots is worth a reuse
 constexpr unsigned eight_shard_bytes = 256;     // bytes of a slot from which on a small group of lanes uses eight shards, not four
 constexpr unsigned sixteen_shard_bytes = 2048;  // the same for sixteen shards
 constexpr unsigned lg_shards_of_large = 6;      // 2^(lg_large_launch - this) warps keep one shard busy
