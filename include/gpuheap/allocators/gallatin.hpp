@@ -12,19 +12,20 @@
 //   slot       the block that serves a multiprocessor's requests of one class                         (gallatin/slots.hpp)
 //   trees      segments that are free; for each class, its segments with blocks that no thread has       (gallatin/segments.hpp)
 //
-// malloc:    up to 4096 bytes: the lanes that want the same class add their number to the word of the block in their multiprocessor's
-//            slot, with one atomic, and the old value gives each its slice. If the block is exhausted, one thread fetches another for the
-//            slot: from the first segment of the class that has blocks, or from the first free segment. Up to 32 KiB a request takes 2, 4
-//            or 8 neighbouring slices of 4096 bytes, up to a segment a whole block, and beyond that a run of segments, from the heap's end.
+// malloc:    up to 4096 bytes, the lanes that want the same class add their number to the word of the block in their multiprocessor's slot,
+//            by one atomic. The old value gives each lane its slice. If the block is exhausted, one thread fetches another block for the
+//            slot: from the first segment of the class that has blocks, or from the first free segment. A request of up to 32 KiB takes 2,
+//            4 or 8 adjacent slices of 4096 bytes. A request of up to a segment takes a whole block, and a larger one a run of segments
+//            from the heap's end.
 // free:      the lanes that free slices of one word of 64 bits set their bits by one atomic. The thread that fills a word counts it. The
 //            thread that counts a block's last word puts the block back into its segment, and the thread that puts the last block back
 //            frees the segment.
 // Reuse:     a slice is reused once all 4096 slices of its block have been taken and freed. A block at home in its segment serves its
 //            class, a free segment any size.
 // Progress:  malloc is blocking: it waits for a thread that fetches a block for its slot, and that thread for one that makes a segment of
-//            the class, which waits for no thread; claims of runs wait for a lock. It answers nullptr after an attempt of its
-//            own, or of another that began later than it, found no block, and no other slot of the class has slices. free is lock-free; of
-//            a run, as many steps as it has segments.
+//            the class, which waits for no thread; claims of runs wait for a lock. malloc returns nullptr if an attempt to fetch a block,
+//            by itself or by another thread, began after the request and found no block, and no other slot of the class has slices. free is
+//            lock-free; the free of a run takes as many steps as the run has segments.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the block has the same use as at the first free.
 //            Later, a stale pointer may equal that of a live slice, as in any allocator. A second free that is under way while the block
 //            changes its class may free another owner's slice. A pointer into free memory is reported as a double free.
