@@ -42,9 +42,8 @@
 //   - Readers load the epoch twice. Only the thread that runs a barrier waits for it.
 //   - Requests are served from other arenas and from single pages before they fail: the memory of one multiprocessor's arena is not lost
 //     for the others.
-//   - A collective mutex is held by the lanes of a warp that come to the same list. Each has a bin or chunk of its own to link, so they act
-//   in
-//     turn under one acquisition, where the paper's act at once.
+//   - The lanes of a warp that come to the lock of one list hold its collective mutex together. Each lane has a bin of its own to link, so
+//     they act one after the other under one acquisition. In the paper they act at the same time.
 //   - Objects of 8 bytes take 16 bytes, since malloc's results are aligned to 16.
 //   - A pool need not be a power of two, nor aligned to more than a page: chunks and buddies are found by the distance from its start.
 #pragma once
