@@ -1,4 +1,4 @@
-// The queue of a size class, stored in one of three ways behind the same calls, for the lanes of a group together.
+// The queue of a size class, stored in one of three ways behind the same interface. All lanes of a group call its functions together.
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/layout.hpp>
@@ -10,7 +10,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
 
 using structures::warp_group;
 
-// A static ring, with the calls of a virtual queue. Storage is not used.
+// A static ring with the interface of a virtual queue. It does not use the storage.
 class static_queue {
  public:
   static_queue() = default;
@@ -50,7 +50,7 @@ class static_queue {
     got = group.from_leader(got);
     first = group.from_leader(first);
     if (got == 0) return 0;
-    // consume: the value that is popped leads to pages and chunks, and the thread accesses only these.
+    // consume: the popped value names a page or a chunk, and the thread's later accesses go there.
     if (group.rank() < got) value = ring_.take(first + group.rank(), simt::consume);
     simt::sync_warp(group.mask);
     if (group.leads()) ring_.recycle(got);
@@ -62,14 +62,14 @@ class static_queue {
   [[nodiscard]] GPUHEAP_FN uint32_t peek(unsigned k, Storage const&) const {
     return ring_.peek(k);
   }
-  // Makes cell i of all places.
+  // Initialises cell i of the ring.
   GPUHEAP_FN void init(uint32_t i) const { ring_.init(i); }
 
  private:
   static_ring ring_;
 };
 
-// The queue type of a way of storing.
+// The queue type for each way of storing.
 template <stored_in Stored>
 struct queue_stored {
   using type = static_queue;
