@@ -46,8 +46,7 @@
 //     chunks; over all chunks, waiting for held ones; over all chunks, with free neighbours counted together. If no other thread calls
 //     meanwhile, nullptr means that no run of free chunks is large enough.
 //   - In the last lap, malloc merges neighbours if that serves its request. free merges forward only, as published, so blocks that are
-//   freed
-//     in the order of their addresses would otherwise stay apart for ever.
+//     freed in the order of their addresses would otherwise stay apart for ever.
 //   - malloc locks a chunk only if it looks large enough, and reads its size under the lock. The published walk locks every chunk on its
 //     way, which hides free chunks from other threads, and C relies on a size that was read before the lock.
 //   - Leaves have 256 bytes, not 16, because large requests spend most of their time on walks over leaves.

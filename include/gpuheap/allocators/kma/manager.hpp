@@ -15,9 +15,8 @@
 //   2. a thread that takes a free superblock into use makes it a head, unless it is full then;
 //   3. a thread that frees a block of a full superblock puts the superblock into the room set;
 //   4. a thread that replaces a head, or takes a bit out of a room set, loads the superblock's word afterwards, and puts the superblock
-//   into
-//      the room set of its class if it is partly in use. The word is at least as new as the one that made the superblock a head, or set the
-//      bit. If the word says that the superblock is full or free, then threads that change this later do 3, or 1 and 2.
+//      into the room set of its class if it is partly in use. The word is at least as new as the one that made the superblock a head, or
+//      set the bit. If the word says that the superblock is full or free, then threads that change this later do 3, or 1 and 2.
 //
 // While a thread is at 2 or 4, a superblock may be in none of these places. So 2 and 4 are relocations, which `moves` counts. A search that
 // found nothing is final only if no relocation was open before and after it, and none began in between. Otherwise malloc loads every
