@@ -8,7 +8,7 @@
 //
 //   block    +0   bytes of the whole block, a multiple of 32; lowest bit: live       (8 bytes)
 //            +8   bytes of the block before it, 0 for the first                      (8 bytes)
-//            +16  payload, a multiple of 32; of a free block: next and previous free block as offsets from origin, `none` at the ends
+//            +16  payload, at a multiple of 32; in a free block: next and previous free block as offsets from origin, `none` at the ends
 //
 // Invariants, whenever the lock is free: the blocks' sizes sum up to end - origin; no two neighbours are both free; the free list holds
 // exactly the free blocks; the bits set are exactly those of live payloads.

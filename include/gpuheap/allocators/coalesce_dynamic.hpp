@@ -16,15 +16,13 @@
 // malloc:    the lanes that call together are the group (one captured mask); the lowest leads. A prefix sum over their sizes tells each
 //            lane where its segment begins. The leader takes the superblock, each lane writes its header, and no lane returns before all
 //            headers are written. A request of more than largest_piece_bytes is served alone, and so is each lane if the upstream allocator
-//            refuses.
-//            A request that is served alone gets a superblock of one segment.
+//            refuses. A request that is served alone gets a superblock of one segment.
 // free:      any thread. Sets `free` in the header. If the header had `last`, the caller has the duty to walk: it goes down the chain, sets
 //            `last` in the segment before, and continues if that segment is free already. A thread that reaches the first segment gives the
-//            superblock back.
-// Exactly one thread gives it back: the thread that frees and the thread that passes `last` on change the same word by one
-// read-modify-write
-//            each. So either the first thread sees `last` and walks, or the second sees `free` and continues. The second thread does not
-//            access a live segment after it has set `last` there, since the superblock may be freed.
+//            superblock back. Exactly one thread does so: the thread that frees a segment and the thread that passes `last` on to it change
+//            the same word by one read-modify-write each. So either the first thread sees `last` and walks, or the second sees `free` and
+//            continues. The second thread does not access a live segment after it has set `last` there, since another thread may free the
+//            superblock.
 // Reuse:     a superblock is freed once all its segments are; one live segment keeps all of it. Then the upstream allocator reuses it.
 // Progress:  as the upstream allocator. The additional steps are wait-free: a walk has at most 31 steps.
 // Misuse:    a second free is reported as long as the superblock exists. Later it is not, so the traits do not promise it.
@@ -155,7 +153,7 @@ class basic_coalesce_dynamic {
     shape form;
     simt::size_t superblock_bytes;
     simt::size_t offset;    // from the superblock to the payload
-    simt::size_t distance;  // to the payload before
+    simt::size_t distance;  // from the payload before, or from the superblock to the first payload
     bool first, last;
   };
   // The place of a request that is served alone.

@@ -8,13 +8,13 @@
 //            behind it the backing's part, backing_percent of the heap
 //   block    1 KiB: 64 slots of the smallest class, which is how the paper sizes blocks, or as many slots of another class as fit. A free
 //            bit for each slot and the tag {class, capacity} lie in 16 bytes outside of the block
-//   classes  in the paper, the user declares them. Here there is one for each size of size_classes.hpp up to a block's; its only field is
-//            the bytes
+//   classes  in the paper, the user declares them. Here there is one class for each size of size_classes.hpp up to a block's, and the bytes
+//            are its only field
 //
 // malloc:    the lanes of a warp that want one class take the slots of an active block by one AND. A thread that finds no free slot in five
 //            active blocks opens a free block (dynasoar/blocks.hpp). Requests larger than a block go to the backing.
-// free:      an OR of the slot's bit. The first free in a full block makes it active. The free of the last live slot closes the block, so
-//            that any class can open it.
+// free:      sets the slot's bit by an OR. The first free in a full block makes it active. The free of the last live slot closes the block,
+//            so that any class can open it.
 // Reuse:     a freed slot serves its class at once. A block without live slots serves any class. The backing reuses its own memory; pool
 //            and backing do not exchange memory.
 // Progress:  malloc is blocking: a request that finds no memory waits, before it returns nullptr, for threads that are moving a block

@@ -3,9 +3,9 @@
 //
 // Layout:    own part of the region:  record of warp 0 | record of warp 1 | ...                     64 bytes each, all zero at first
 //            in the backing:
-//              superblock    8192 bytes   | blocks, end to end, from 0 on ... | 8176: unused |      a warp's current one: its record's area
+//              superblock    8192 bytes   | blocks, end to end, from 0 on ... | 8176: unused |      the record's area, or an older one
 //              dedicated     any          | the blocks of one request |
-//              list          1024 bytes   | how many | older list | 126 addresses |                 every superblock and dedicated block
+//              list          1024 bytes   | how many | older list | 126 addresses |                 of superblocks and dedicated blocks
 //            area word       {address / 16 : 48, units of 16 bytes used : 16}, 0: no area
 //
 // malloc:    the lanes that call together make one request: a prefix sum of their sizes places their blocks, and the highest sum is the
@@ -332,7 +332,7 @@ class basic_fdgmalloc {
   // Puts `block` into the record's newest list. If that list is full, a new list becomes the newest one; returns no_list if the backing has
   // no memory for it. If `area_for` > 0, the block also becomes the current area; but if the current area has room for `area_for` bytes by
   // now, returns `needless`. The thread does not hold the lock while it calls the backing: it gets a list first, and then checks again
-  // under the lock whether it is needed.
+  // under the lock whether the list is needed.
   [[nodiscard]] GPUHEAP_FN static kept keep(Backing const& backing, record& r, void* block, simt::uint64_t bytes, simt::uint64_t area_for) {
     simt::global_ref<simt::uint64_t> const area{r.area};
     list* spare = nullptr;

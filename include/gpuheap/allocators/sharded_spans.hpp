@@ -105,9 +105,9 @@ class basic_sharded_spans {
     return malloc_pages(bytes == 0 ? 1 : bytes, alignment <= at_.page_bytes() ? 1 : static_cast<unsigned>(alignment >> at_.page_shift));
   }
 
-  // Frees p. A pointer that malloc did not return, or that was freed already, changes nothing and is reported. Two second frees are not
-  // detected: that of memory that malloc has handed out again, and that of memory whose span another thread's free releases at the same
-  // moment. The second free of memory that became unused, or whose span was reset, is reported as foreign.
+  // Frees p. A pointer that malloc did not return, or that was freed already, changes nothing and is reported. A second free is not
+  // detected in two cases: malloc has handed out the memory again, or another thread's free releases the memory's span at the same moment.
+  // The second free of memory that became unused, or whose span was reset, is reported as foreign.
   GPUHEAP_FN free_status free(void* p) const {
     return free(p, [](void*, free_status) {});
   }
@@ -117,7 +117,7 @@ class basic_sharded_spans {
   GPUHEAP_FN free_status free(void* p, Refused refused) const {
     // One captured mask for the whole call: the lanes that free together.
     simt::lane_mask const here = simt::active_mask();
-    // The mask of a whole warp is a compile-time constant, so warp operations over it need no check that the lanes have converged.
+    // all_lanes is a compile-time constant, so warp operations over it need no check that the lanes have converged.
     marked m;
     bool const rare = here == simt::all_lanes ? mark(simt::all_lanes, p, m) : mark(here, p, m);
     if (!rare) return p == nullptr ? free_status::null : free_status::done;
@@ -126,8 +126,8 @@ class basic_sharded_spans {
 
   // A free for programs that call it rather than inline it. A called function saves each register that it uses beyond a few, so this one
   // serves one case only and needs few registers. It frees p if all lanes of a whole warp call, and their pointers are consecutive slots of
-  // one span in the order of the lanes. Otherwise it does nothing and returns false. If it returns true, `status` is the free_status. Where
-  // work remains, that status is the result of far(marked), which calls finish_marked().
+  // one span in the order of the lanes. Otherwise it does nothing and returns false. If it returns true, it has set `status`. If work
+  // remains, the status is the result of far(marked), which calls finish_marked().
   template <class Far>
   GPUHEAP_FN bool free_neighbours(void* p, free_status& status, Far far) const {
     if (simt::active_mask() != simt::all_lanes) return false;
@@ -401,7 +401,7 @@ class basic_sharded_spans {
     m = {f, at.tag, at.page, before, claimed.bits};
     return simt::any_of(here, f.is_rare() || f.is_last());
   }
-  // The share of a lane that frees bit b of a word. The lanes `with`, a part of `here`, free consecutive slots in the order of the lanes,
+  // The share of a lane that frees bit b of a word. The lanes `with`, a subset of `here`, free consecutive slots in the order of the lanes,
   // in one word or two. `exact`: this lane is in `with`; `rank` is then its position there.
   GPUHEAP_FN static share share_of_neighbours(simt::lane_mask here, simt::lane_mask with, bool exact, unsigned b, unsigned rank) {
     bool const in_second = b < rank;

@@ -48,7 +48,7 @@ struct read_heads {
   auto const fail = [&found](address_map::key k, char const* what) {
     if (found.problem.empty()) found.problem = "the piece at address " + std::to_string(k) + what;
   };
-  std::map<simt::uint64_t, simt::size_t> pieces;  // by superblock
+  std::map<simt::uint64_t, simt::size_t> pieces;  // the number of pieces of each superblock
   std::vector<address_map::key> live;
   for (simt::size_t at = 0; at < keys.size(); ++at) {
     address_map::key const k = keys[at];

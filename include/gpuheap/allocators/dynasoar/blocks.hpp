@@ -6,9 +6,11 @@
 //   allocated   tag {class, capacity};  its bit among the allocated of the class;  active, by its bit in the active tree of the class, if
 //               and only if it has a free slot. At least one slot is taken
 //
-//   take        an active block: its slots by one AND. None: a free block, whose tag is written before its slots are made free
-//   give back   the slots by an OR. The last one: close the block by a compare-exchange of all slots against none; its bits go; it is free
-//   active      settled after every change from or to "no slot is free" (bitmap_tree::recompute)
+//   take        takes slots of an active block by one AND. If there is no active block, opens a free one: writes its tag before it makes
+//               its slots free
+//   give back   frees slots by an OR. If no slot is in use then, closes the block: exchanges all slots for none by a compare-exchange,
+//               clears the block's bits, and puts it into the free tree
+//   active      a block's bit is recomputed after every change from or to "no slot is free" (bitmap_tree::recompute)
 //
 // Why a slot is never given twice. The result of the AND says which thread took a bit. Between the thread's look at the active tree and its
 // AND, the block may have been closed, and opened for another class. But now the thread has a slot of the block, so no thread can close the
@@ -244,8 +246,7 @@ struct basic_block_pool : pool_layout {
     }
     pool.relocations().end();
   }
-  // acquire, both: see bitmap_tree::recompute.
-  // Whether block b is of class c and has a free slot.
+  // Whether block b is of class c and has a free slot. acquire, both: see bitmap_tree::recompute.
   [[nodiscard]] GPUHEAP_FN bool has_room(uint32_t b, unsigned c) const {
     return slots(b).ref().load(simt::acquire) != 0 && block_tag{tag(b).load(simt::acquire)}.is_of(c);
   }

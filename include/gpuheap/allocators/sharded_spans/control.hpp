@@ -9,7 +9,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// How far a group's search for memory has come, in one register pair.
+// The progress of a group's search for memory, in two registers.
 //
 //   bit  0       32      38      42      45
 //        | count | class | shard | stage | next step
@@ -35,7 +35,7 @@ struct search {
   }
 };
 
-// The control block of a heap: its shared words, and all that threads do with them.
+// The control block of a heap: its shared words, and the operations on them.
 template <class Named>
 struct control : large_allocations<Named> {
   static constexpr tuning Tuning = Named::tuned;
@@ -52,11 +52,11 @@ struct control : large_allocations<Named> {
     demand d;
     search s;
     shard_word claimed;
-    bool has_claim;  // `claimed` is what a claim returned; otherwise it was only loaded
+    bool has_claim;  // `claimed` is the result of a claim; otherwise it was only loaded
     void* result;
     warp_group claimers;  // lanes of the group that share the claim
     bool duty;            // the claim has the duty to refill the shard
-    refill_result got;    // what the refill brought
+    refill_result got;    // the result of the refill
     // In a leader whose search a relocation crossed: the numbers of its first search after that and of its present search. Otherwise 0.
     uint64_t first_search, this_search;
   };
@@ -69,8 +69,9 @@ struct control : large_allocations<Named> {
     static constexpr unsigned none = ~0u;
     unsigned with_room = none;
     bool is_overclaimed = false;  // shard k has overclaim_limit claims or more: no thread may claim there now
-    bool being_replaced = false;  // one of them is being refilled or reset
+    bool being_replaced = false;  // one of the four shards is being refilled or reset
   };
+  // Loads the four words. `asked_for`: c is the class that the request asked for.
   GPUHEAP_COLD four_shards look_at_four(unsigned c, unsigned k, bool asked_for) {
     unsigned const shards = at.num_shards() - 1;
     uint64_t words[4];
@@ -240,8 +241,8 @@ struct control : large_allocations<Named> {
     request r{here,  {group}, d, search::at(d.size_class(), d.shard()), {claimed_bits}, group != 0 && has_claim, result, {group}, false,
               begun, 0,       0};
     // Ends: a pass serves a lane; or takes a group's search one stage on; or waits for a refill by another thread, which waits for nobody;
-    // or begins the search again because another thread relocated memory. A relocation serves its thread, or finds out once that something
-    // is full or empty, so some thread always makes progress.
+    // or begins the search again because another thread relocated memory. A relocation serves its thread, or records once that a span, a
+    // list or a class has become full or empty, so some thread always makes progress.
     GPUHEAP_NO_UNROLL
     for (;;) {
       r.duty = r.has_claim && r.claimed.duty_of(r.g.size());
@@ -263,7 +264,7 @@ struct control : large_allocations<Named> {
       take_step(r);
     }
   }
-  // Gives lanes that want a slot the one that their group claimed.
+  // Gives each lane that wants a slot one of the slots that its group claimed.
   GPUHEAP_COLD void serve(request& r) {
     bool const wants = r.has_claim && r.claimed.has_room() && r.result == nullptr, reuses = wants && r.claimed.is_reused();
     if (wants && !reuses) {

@@ -86,7 +86,6 @@ struct drains : refills<Named> {
   [[nodiscard]] GPUHEAP_FN bool holds_a_span(unsigned c) {
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k < at.num_shards(); ++k) {
-      //
       if (shard_word{at.shard(c, k).load(simt::acquire)}.holds_a_span()) return true;
     }
     return false;

@@ -120,7 +120,7 @@ struct growing_parts {
     if (range.first == range.end) return;
     struct part {
       void* array;
-      size_t bytes;  // of a segment
+      size_t bytes;  // bytes for each segment
     };
     part const parts[] = {
         {at.records, at.record_bytes}, {at.groups, group_bytes() * 64}, {at.words, word_bytes() * 64}, {at.base, at.segment_bytes()}};

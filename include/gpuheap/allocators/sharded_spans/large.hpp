@@ -40,7 +40,7 @@ struct large_allocations : drains<Named> {
         if (served) cut_extent(page, n * together, page + n * g.rank(), n);
         void* const mine = served ? begin_large(page + n * g.rank(), n) : nullptr;
         lane_mask const left = simt::ballot(here, !served);
-        // The frees of one lane's allocation read tags that another lane wrote.
+        // The barrier comes before a lane can free its allocation: that free reads tags that other lanes wrote here.
         simt::sync_warp(here);
         if (served) return mine;
         here = left;

@@ -3,7 +3,7 @@
 //   region: | control | shard words | segment tags | pages | trees | records | group counts | slot words | segment 0 | segment 1 | ...
 //   record of a segment: | leaves of the lists, one per class | page tags | headers |
 //
-// The metadata takes about 1 % of the region, most of it for one bit for each 16 bytes. A segment has 64 pages. It is *broken* while its
+// The metadata takes about 1 % of the region, most of it one bit for each 16 bytes. A segment has 64 pages. A segment is *broken* while its
 // pages are claimed separately, and *whole* otherwise. A page is a 2^17th of the region, rounded to a power of two. It has at least 4 KiB
 // (1 KiB in a region of less than 16 MiB) and at most 128 KiB (64 KiB in a heap that grows; more where the region exceeds 512 GiB). In 8
 // GiB a page has 64 KiB and a segment 4 MiB. The last segment of a heap that does not grow may have fewer than 64 pages; such a segment is
@@ -35,22 +35,22 @@ struct layout {
   static constexpr unsigned lg_pages = 6;  // log2 of the pages of a segment
   static constexpr unsigned min_page_shift = 10, growing_page_shift = 16, large_page_shift = 17;
 
-  char* base = nullptr;  // segment 0, aligned to a page
-  uint64_t* shards = nullptr;
+  char* base = nullptr;        // segment 0, aligned to a page
+  uint64_t* shards = nullptr;  // shard words
   span_tag::word* segment_tags = nullptr;
-  uint64_t* words = nullptr;
-  unsigned* groups = nullptr;
-  char* records = nullptr;
-  uint64_t* pages = nullptr;
-  uint64_t* trees = nullptr;  // trees of whole and of broken segments, then the summaries of each class's partial list
-  unsigned num_pages = 0;     // pages for which the metadata has room
+  uint64_t* words = nullptr;   // slot words
+  unsigned* groups = nullptr;  // group counts
+  char* records = nullptr;     // a record for each segment
+  uint64_t* pages = nullptr;   // for each broken segment, a bit for each free page
+  uint64_t* trees = nullptr;   // trees of whole and of broken segments, then the summaries of each class's partial list
+  unsigned num_pages = 0;      // pages for which the metadata has room
   unsigned page_shift = 0;
   unsigned lg_shards = 0;
   unsigned num_classes = 0;
   unsigned words_per_page = 0;
   unsigned bits_per_page = 0;  // slots that a page has bits for
   unsigned groups_per_page = 0;
-  unsigned record_bytes = 0;   // of a segment
+  unsigned record_bytes = 0;   // bytes of a segment's record
   unsigned shard_stride = 1;   // in words of 8 bytes; 128 (1 KiB) in large heaps puts shards into different slices of the L2
   unsigned header_stride = 1;  // distance of two headers, in words of 8 bytes
   unsigned tag_stride = 1;     // distance of the tags of two segments, in words of 4 bytes
@@ -126,7 +126,7 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD unsigned tags_at() const { return num_classes * 8; }
   [[nodiscard]] GPUHEAP_HD unsigned headers_at() const { return tags_at() + 64 * static_cast<unsigned>(sizeof(span_tag::word)); }
   [[nodiscard]] GPUHEAP_HD unsigned header_bytes() const { return header_stride * 8; }
-  // The tags of neighbouring segments or pages.
+  // The tags of adjacent segments or pages.
   struct tag_row {
     span_tag::word* first;
     unsigned stride;
@@ -215,7 +215,7 @@ struct layout {
 struct layout_plan {
   layout shape{};  // counts and strides; pointers not set
   size_t control_at = 0, shards_at = 0, segment_tags_at = 0, pages_at = 0, trees_at = 0;
-  size_t records_at = 0, groups_at = 0, words_at = 0;  // a growing heap makes these arrays usable piece by piece
+  size_t records_at = 0, groups_at = 0, words_at = 0;  // in a heap that grows, these arrays get memory piece by piece
   size_t metadata_bytes = 0;                           // from the region's start to segment 0
 };
 

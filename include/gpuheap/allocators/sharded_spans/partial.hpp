@@ -266,8 +266,8 @@ struct partial_choice : partial_spans {
     demand d;
     refill_result how;
     unsigned from, seed;
-    bool open = false;   // the owner's relocation
-    uint64_t found = 0;  // the owner's span
+    bool open = false;   // the owner has a relocation open
+    uint64_t found = 0;  // the owner's span, as a shard word; 0: none yet
     bitmap_tree::share mine{};
     sample seen{};
   };

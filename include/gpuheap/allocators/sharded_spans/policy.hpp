@@ -25,7 +25,7 @@ struct tuning {
   // For small launches, which programs repeat many times:
   unsigned held_divisor = 2;   // a new span has at least 1/this of the pages that its class holds
   unsigned ample_eighths = 4;  // eighths of the heap's pages: while fewer are held, refills take unused memory and reuse no partial span
-  // Switched off only to measure what each idea buys (benchmarks/ablation):
+  // Switched off only to measure the gain by each idea (benchmarks/ablation):
   bool aggregates = true;          // the lanes of a warp that ask for one class claim together
   bool uses_cursor = true;         // partial spans are sampled one after the other, not from random places
   bool remembers_refusals = true;  // requests of a class that was refused are refused at once until memory is relocated
@@ -42,7 +42,7 @@ constexpr unsigned low_reuse_factor = 8;        // while memory is low, a partia
 constexpr unsigned eight_shard_bytes = 256;     // bytes of a slot from which on a small group of lanes uses eight shards, not four
 constexpr unsigned sixteen_shard_bytes = 2048;  // the same for sixteen shards
 constexpr unsigned lg_shards_of_large = 6;      // 2^(lg_large_launch - this) warps keep one shard busy
-constexpr unsigned lg_segments_per_shard = 3;   // log2 of the segments, rounded up, that a small launch needs for each shard that it uses
+constexpr unsigned lg_segments_per_shard = 3;   // a small launch uses one shard for each 2^this segments that it needs
 constexpr unsigned lg_min_shards = 2;           // log2 of the shards that a large launch may use although it needs little memory
 constexpr unsigned launches_per_span = 4;       // small launches that a new span lasts for, if they use one shard
 constexpr unsigned looks_for_row = 8;       // times that a refill looks at four more leaves for its row, before it accepts half of a row

@@ -23,8 +23,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // The work of the free that may have been the last of its span. free does it if tuning::resets is set.
 struct resets : frees {
-  // How many slots before the first unclaimed one a freed slot may lie, if its free is to ask whether it was the last: those of one word,
-  // or those of one group if the free completed a word. A free that completed a group asks in any case.
+  // A free asks whether it was the last of its span only if its slot lies at most so many slots before the first unclaimed one: the slots
+  // of one word, or those of one group if the free completed a word. A free that completed a group asks in any case.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned near_end(bool completes_a_word) {
     return slot_map::slots_per_word * (completes_a_word ? slot_map::words_per_group : 1) - 1;
   }

@@ -70,10 +70,10 @@ struct alignas(128) spans {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> failed_reuses_of(unsigned c) { return simt::global_ref<unsigned>{failed_reuses[c]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> cursor_of(unsigned c) { return simt::global_ref<unsigned>{cursor[c]}; }
 
-  // Begins a search for memory and returns its number, from 1 on. A search sees every change that came before the start of a search with a
-  // smaller number. So if a search finds nothing, every request that began to search before it may be refused too: at some moment since
-  // then, no memory was free. Without this rule, threads that are all to be refused would cross each other's searches, and each would
-  // search again after every relocation of another thread.
+  // Begins a search for memory and returns its number, from 1 on. A search sees every change that came before a search with a smaller
+  // number began. So if a search finds nothing, every request that began to search before it may be refused too: at some moment since then,
+  // no memory was free. Without this rule, threads that are all to be refused would cross each other's searches, and each would search
+  // again after every relocation of another thread.
   [[nodiscard]] GPUHEAP_FN uint64_t begin_search() {
     // acq_rel: the additions are ordered, and with them what each thread did before its own.
     return simt::global_ref<uint64_t>{searches}.fetch_add(1, simt::acq_rel) + 1;
@@ -130,12 +130,13 @@ struct alignas(128) spans {
     partial_classes().add(c);
   }
 
-  // Ends the span if `h` says that it is not active and all of its slots are free. True: the caller owns the memory, and must release it.
+  // Ends the span if `h` says that it is not active and all of its slots are free. Returns whether it did; the caller then owns the memory,
+  // and must release it.
   GPUHEAP_FN bool end_if_empty(unsigned page, span_header h) {
     if (h.is_active() || (h.bits & span_header::slots) == 0) return false;
     if (h.full_groups() != slot_map::groups_for(slot_map::words_for(at.span_slots(h)))) return false;
     // relay: acquires every free of the span. Each was counted in this word, or in a word whose count was counted in this one. If the
-    // exchange fails, another thread has made the span active, and tests the same when it deactivates it.
+    // exchange fails, another thread has made the span active, and makes this test when it deactivates the span.
     uint64_t expected = h.bits;
     return at.header(page).compare_exchange(expected, span_header::unused(h.generation()).bits, simt::relay, simt::relaxed);
   }
@@ -158,7 +159,7 @@ struct alignas(128) spans {
     at.slots_of(page).clear(at.span_slots(h), g.rank(), g.size());
     clear_tags(page, h.of_segments(), g.rank(), h.length(), g.size());
   }
-  // Returns the segment for which rejoin() is due, or segment_map::none.
+  // The second step. Returns the segment for which the caller has to call rejoin(), or segment_map::none.
   GPUHEAP_COLD unsigned release(unsigned page, uint64_t header) {
     span_header const h{header};
     // No thread may find the span in the partial list any more, if it is there. The memory's next use lists a span only after this release.

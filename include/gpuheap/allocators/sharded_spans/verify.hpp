@@ -9,7 +9,7 @@
 //   5. a search can find each span with a free slot: in the partial list or in a shard; no inactive span is entirely free;
 //   6. the summary bits above each set bit of a tree are set; the class of each active or partial span is in the set of such classes;
 //   7. a segment with separate free pages is in the tree of broken segments; it is not a whole one, and not all of its pages are free;
-//   8. none of this holds of a segment without memory: it is in no tree, has no free page and no tag;
+//   8. a segment without memory is in no tree, and has no free page and no tag;
 //   9. the counters of free pages, and of the pages that each class holds, are right.
 #pragma once
 
