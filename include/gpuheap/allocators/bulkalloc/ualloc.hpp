@@ -4,13 +4,15 @@
 //   bin     | header 128 | data 3968 |  with a tail of 128 bytes for objects of up to 128 bytes, so that 4096 / size objects fit
 //   chunk   | header | 31 tails | header | 31 tails | 62 bins |     (64 pages; a chunk of 32 or fewer has one page of tails)
 //
-//   take:   units -= n;  under read-copy-update, in a bin of the list with free objects: free -= m;  m bits of it
-//           if nothing is there or promised: a page of a chunk becomes a bin, units += the objects left over, and the bin is linked
-//   give:   bit;  units += m;  free += m.   0 -> m: linked, and m -> 0: unlinked.   m -> all: units -= all, free = closed, unlinked.
-//           When all readers have left, the bin goes back to its chunk, and a chunk without bins to TBuddy
-// Bits are cleared before `free` counts them, so a thread that lowered `free` by m finds m clear bits. Units are added before `free` rises,
-// so the units, together with those that searching threads hold, are at least the sum of all `free`. If a bin is entirely free and stays,
-// because not all of its units are there, then some searching thread takes from this bin.
+//   take  units -= n. In a bin of the list, under read-copy-update: free -= m, then m bits are set. A take that lowers `free` to 0 unlinks
+//         the bin. If no units are there or promised, a page of a chunk becomes a bin, units += the objects that are left over, and the bin
+//         is linked
+//   give  the bit is cleared, free += m, units += m. A give that raises `free` from 0 links the bin. A give after which all objects are
+//         free acquires the units of the others, sets `free` to closed, and unlinks the bin. When all readers have left, the bin goes back
+//         to its chunk, and a chunk without bins to TBuddy
+// Bits are cleared before `free` counts them, so a thread that lowered `free` by m finds m clear bits. `free` rises before units are added,
+// so the sum of all `free` is at least the number of units, those that searching threads hold included. If all objects of a bin are free,
+// but not all of their units are there, the bin stays: other threads hold these units and will take objects, or are about to add the units.
 //
 // Locks are collective mutexes: lanes of a warp that come to the lock of one list together, each with a bin of its own, acquire the lock
 // once for all of them, and act one after the other. This happens in frees only: everywhere else, one leader takes the lock. The list's

@@ -22,7 +22,7 @@ struct grant {
   }
 };
 
-// Device, any thread.
+// The state. Device, any thread.
 template <gallatin_config Config, class Parts>
 struct heap_state : segment_pool<Config, Parts, typename Parts::template state<Config, Parts>> {
   using base = segment_pool<Config, Parts, typename Parts::template state<Config, Parts>>;
@@ -39,8 +39,8 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
   //      gives up.
   // The thread that fetches a block may wait for the growth lock, whose holder waits for no thread.
 
-  // Takes slices of class c for up to n requests of 2^lg_k slices (lg_k > 0 in the top class only) each from other slots than i. Reads each
-  // slot once. If an attempt is under way in a slot, waits until it has ended, since it may have got the last block.
+  // Takes slices of class c from other slots than i, for up to n requests of 2^lg_k slices each (lg_k > 0 in the top class only). Reads
+  // each slot once. If an attempt is under way in a slot, waits until it has ended, since it may have got the last block.
   [[nodiscard]] GPUHEAP_COLD grant take_from_others(unsigned c, unsigned lg_k, unsigned n, unsigned i) {
     unsigned const num_slots = at.num_slots(c);
     // Ends: num_slots - 1 passes.

@@ -15,7 +15,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 // The parameters, with the paper's values.
 struct gallatin_config {
   simt::size_t segment_bytes = simt::size_t{16} << 20;  // a power of two; small heaps have smaller segments
-  unsigned smallest_slice = 16;                         // bytes, powers of two: a class for each between these
+  unsigned smallest_slice = 16;                         // bytes; each power of two from this one to largest_slice is a class
   unsigned largest_slice = 4096;
   unsigned most_slices = 8;      // the most adjacent slices of the largest class that serve one request: 1, 2, 4 or 8
   unsigned least_slots = 4;      // the fewest slots of a class; the smallest class has one for each multiprocessor
@@ -52,12 +52,12 @@ struct layout {
   static_assert(most_lg_slices >= fewest_lg_slices && most_lg_slices <= 15 && Config.least_slots != 0);
 
   char* base = nullptr;          // the address of segment 0; aligned to the largest slice
-  uint64_t* segments = nullptr;  // a word for each: segments.hpp
+  uint64_t* segments = nullptr;  // a word for each segment (segments.hpp)
   uint64_t* homes = nullptr;     // home_words() words for each segment: a bit for each of its blocks that is home
-  uint64_t* blocks = nullptr;    // a word for each block id, block_stride() words apart: blocks.hpp
+  uint64_t* blocks = nullptr;    // a word for each block id, block_stride() words apart (blocks.hpp)
   uint64_t* freed = nullptr;     // slice_words() words for each block id: its slices that were freed
   uint64_t* joined = nullptr;    // slice_words() words for each segment: slices of the largest class that belong to the slice before
-  uint64_t* slots = nullptr;     // slots_per_class for each class: slots.hpp
+  uint64_t* slots = nullptr;     // slots_per_class words for each class (slots.hpp)
   uint64_t* trees = nullptr;     // free segments, and for each class its segments with blocks that no thread has
   uint32_t num_segments = 0;
   unsigned lg_slices = 0;  // log2 of N

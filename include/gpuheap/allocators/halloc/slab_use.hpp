@@ -12,8 +12,8 @@ struct halloc_config {
   unsigned min_slabs = 64;             // the slabs that a small heap has at least, if smaller slabs make that possible (not published)
   unsigned smallest_chunk_bytes = 16;  // a power of two. The chunk sizes are this and 3/2 of it, and 16 times these
   unsigned sparse_permille = 12;       // a slab of which at most this share of chunks is used may serve another class
-  unsigned roomy_permille = 600;       // a slab used up to this share is preferred as a new head
-  unsigned busy_permille = 835;        // a head used up to this share is replaced
+  unsigned roomy_permille = 600;       // a slab of which at most this share is used is preferred as a new head
+  unsigned busy_permille = 835;        // a head of which this share is used is replaced
   unsigned walk_tries = 31;            // places that a thread tries by hashing, before it tries all others in order
   unsigned prefetch_slabs = 64;        // heaps of fewer slabs fetch no head in advance (not published)
   unsigned backing_percent = 25;       // percent of the heap's bytes for the backing
