@@ -244,7 +244,7 @@ class basic_gallatin {
     thing what = thing::nothing;
     gallatin_parts::mode how{};  // the state of the block; a whole one counts as a single slice
     unsigned size_class = 0;
-    unsigned index = 0;  // of the slice in its block
+    unsigned index = 0;  // the number of the slice in its block
     simt::uint32_t block = 0, segment = 0;
   };
 

@@ -190,7 +190,7 @@ class basic_ouroboros {
   // The least initial bytes: one region of chunks, the backing's share, and the metadata of all chunks that there may be.
   [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t whole_bytes) requires(!Backing::traits.process_wide) {
     simt::size_t low = 0, high = whole_bytes;
-    // Ends: the interval halves.
+    // Ends: each pass halves the interval.
     while (low < high) {
       simt::size_t const middle = low + (high - low) / 2;
       // The layout depends only on distances between addresses, so it may be computed for any address.

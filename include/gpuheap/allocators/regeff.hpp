@@ -345,7 +345,7 @@ class basic_regeff {
 
  private:
   using header_word = typename Headers::word;
-  static constexpr simt::size_t state_bytes = 256, hint_stride = 8;  // in words
+  static constexpr simt::size_t state_bytes = 256, hint_stride = 8;  // the stride is in words
 
   // Takes `need` units at `begin`, of one chunk or of several adjacent ones. Returns the end of the block; 0 if another thread has some of
   // the units.

@@ -104,7 +104,7 @@ class basic_xmalloc {
       .full_reuse = Backing::traits.full_reuse,
   };
 
-  // `bytes` > 0. Lanes that call together may be served together.
+  // Returns memory of `bytes` > 0 bytes; nullptr if there is none. Lanes that call together may share a block.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (bytes > largest_request) return nullptr;  // before any sum that could wrap around
     // The lanes that ask this heap for a small block.
@@ -290,8 +290,8 @@ class basic_xmalloc {
     return free_status::done;
   }
 
-  // Returns blocks to their superblock. Returns whether it is wholly free now. When the call returns, another thread may have given the
-  // superblock back to the backing.
+  // Puts `blocks`, a bit for each, back into their superblock. Returns whether the superblock is wholly free now. When the call returns,
+  // another thread may have given the superblock back to the backing.
   GPUHEAP_FN bool put_back(unsigned c, char* superblock, simt::uint32_t blocks) const {
     // acq_rel: releases the accesses to the blocks, and passes on those of earlier frees to the thread that takes the bits.
     simt::uint32_t const before = free_blocks(superblock).fetch_or(blocks, simt::acq_rel);

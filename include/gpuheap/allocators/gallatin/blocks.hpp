@@ -68,7 +68,7 @@ struct block_state {
   }
   // Makes a block that the caller has taken from its segment one piece of memory.
   GPUHEAP_FN void open_whole(unsigned c) const {
-    // relaxed, both: no other thread looks at them before the caller passes the pointer on.
+    // relaxed, both: no other thread reads these words before the program passes the pointer on.
     freed_word(0).store(0, simt::relaxed);
     ref().store(block_word::of(c, mode::whole).bits, simt::relaxed);
   }

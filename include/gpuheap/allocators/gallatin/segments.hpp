@@ -155,7 +155,7 @@ struct alignas(128) segment_pool {
       relocations().end();
     });
     if (first == tree_type::none) return nullptr;
-    // relaxed, all: no other thread looks at them before the caller hands the pointer on.
+    // relaxed, all: no other thread reads these words before the program passes the pointer on.
     at.segment(first).ref().store(segment_word::of(segment_word::head, k).bits, simt::relaxed);
     GPUHEAP_NO_UNROLL
     for (uint32_t s = first + 1; s != first + k; ++s)

@@ -74,8 +74,9 @@ struct layout {
 
   char* superblocks = nullptr;
   slab_word::word* states = nullptr;  // a word for each superblock
-  uint32_t* hints =
-      nullptr;  // a word for each superblock: of more than 32 blocks, the full segments; of a run's first one, the run's length
+  // A word for each superblock. If it has more than 32 blocks: a bit for each of its segments, set only if the segment is full
+  // (hinted_bits.hpp). If it is the first superblock of a run: the length of the run.
+  uint32_t* hints = nullptr;
   uint32_t* segments = nullptr;  // num_segments words for each superblock: a bit for each block in use
   uint32_t* queued = nullptr;    // a bit for each superblock: it is in the queue
   structures::bitmap_tree::word* trees = nullptr;
@@ -165,9 +166,9 @@ struct layout {
   // ---- host: | state | states | hints | segments | queued | trees | queue | superblocks |, each part aligned to 256 bytes
 
   static constexpr size_t part_alignment = 256;
-  static constexpr size_t guard_bytes =
-      64;  // unused bytes before the first block: a program that writes before the block's start hits them
-  static constexpr size_t most_superblocks = size_t{1} << 30;  // places of the queue
+  // Unused bytes before the first block: a program that writes before the block's start hits them.
+  static constexpr size_t guard_bytes = 64;
+  static constexpr size_t most_superblocks = size_t{1} << 30;  // the queue has a place for each
 
   // The layout for `superblocks` superblocks behind a state of `state_bytes` at `base`. Sets `behind` to the end of the last part.
   [[nodiscard]] static layout over(simt::uintptr_t base, size_t state_bytes, size_t superblocks, simt::uintptr_t& behind) {

@@ -98,7 +98,7 @@ struct alignas(128) manager {
     auto const first = runs.take(run_pages{this}, k);
     if (first == structures::page_runs::none) return nullptr;
     auto const s = static_cast<uint32_t>(first);
-    // relaxed, both: no other thread looks at them before the caller hands the pointer on.
+    // relaxed, both: no other thread reads these words before the program passes the pointer on.
     word32{at.hints[s]}.store(static_cast<uint32_t>(k), simt::relaxed);
     at.state(s).ref().store(slab_word::of(run_head, 1).bits, simt::relaxed);
     return at.superblock_at(s);

@@ -109,7 +109,7 @@ struct layout {
     return q < base_classes ? base_classes - 1 - q : num_classes - 1 - q;
   }
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned pages_of(unsigned q) { return 1u << lg_pages_of(q); }
-  // Chunks that have n pages.
+  // The number of chunks of class q that n pages need.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned chunks_for(unsigned n, unsigned q) { return (n + pages_of(q) - 1) >> lg_pages_of(q); }
   static_assert(pages_of(0) == most_pages && pages_of(base_classes - 1) == 1 && pages_of(num_classes - 1) == 1);
 

@@ -16,6 +16,7 @@ class static_queue {
   static_queue() = default;
   GPUHEAP_HD static_queue(void* memory, uint32_t places, unsigned) : ring_{memory, places} {}
 
+  // Pushes the values of as many lanes as find room, in the order of their ranks. Returns their number.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN unsigned push(warp_group group, uint32_t value, Storage const&) const {
     uint32_t first = 0;
@@ -42,6 +43,7 @@ class static_queue {
     if (got != 0 && group.leads()) ring_.publish(got);
     return got;
   }
+  // Pops up to `wanted` values, at most one a lane, for the lanes of the lowest ranks. Returns their number.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN unsigned pop(warp_group group, unsigned wanted, uint32_t& value, Storage const&) const {
     uint32_t first = 0;

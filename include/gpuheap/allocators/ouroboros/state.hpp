@@ -74,7 +74,7 @@ struct alignas(256) heap_state {
 
   [[nodiscard]] GPUHEAP_FN relocation_count relocations() { return {&moves}; }
   GPUHEAP_COLD void release_chunk(uint32_t chunk, unsigned span) {
-    for (unsigned i = 0; i != span; ++i) at.word(chunk + i).store(chunk_word{}.bits, simt::relaxed);  // relaxed: the pool releases
+    for (unsigned i = 0; i != span; ++i) at.word(chunk + i).store(chunk_word{}.bits, simt::relaxed);  // relaxed: pool.release() releases
     pool.release(chunk, span);
   }
 

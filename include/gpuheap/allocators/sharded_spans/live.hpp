@@ -169,6 +169,7 @@ struct count_live {
 };
 
 #if GPUHEAP_HAS_HOST
+// Launches count_live over all pages of the heap, in stream order. Host.
 template <class Spans, class Tally>
 void launch_count(layout const& at, Spans* heap, Tally tally, stream_ref stream) {
   constexpr unsigned block_threads = 256;

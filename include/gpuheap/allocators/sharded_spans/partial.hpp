@@ -253,8 +253,8 @@ struct partial_choice : partial_spans {
   static constexpr tuning Tuning = Named::tuned;
   // The result of one lane's sample of one partial span.
   struct sample {
-    static constexpr unsigned is_not_partial =
-        127;             // the worth of a listed span that is not partial: the attempt to acquire it takes it off the list
+    // The worth of a listed span that is not partial. The attempt to acquire such a span takes it off the list.
+    static constexpr unsigned is_not_partial = 127;
     unsigned worth = 0;  // 0: not worth a reuse. 1..64: rises with the share of free slots
     unsigned page = 0;
     unsigned claims = 1;  // claims for each word of the span

@@ -15,9 +15,9 @@ struct xmalloc_config {
   unsigned blocks_per_superblock = 32;  // 2 to 32
   unsigned lists_per_class = 4;         // a power of two
   unsigned list_capacity = 256;         // a power of two from 2 on
-  unsigned merge_below = 256;           // bytes
-  unsigned spare_percent =
-      10;  // percent of the heap that each class keeps as superblocks in its second level before wholly free ones go back
+  unsigned merge_below = 256;           // requests of fewer bytes are merged
+  // A wholly free superblock goes back to the backing while the second level of its class holds more than this percentage of the heap.
+  unsigned spare_percent = 10;
 };
 
 namespace detail {
@@ -128,16 +128,17 @@ struct xmalloc_layout {
   struct class_state {
     simt::uint64_t refill = 0;
     simt::uint32_t superblocks = 0;  // superblocks of the class
-    simt::uint32_t wholly_free =
-        0;  // superblocks in the second level whose blocks are all free. May be below zero while a free is about to count
+    // The number of superblocks in the second level whose blocks are all free. It may be below zero until a free has counted one.
+    simt::uint32_t wholly_free = 0;
     simt::uint32_t second_capacity = 0;  // this member and the next two are constant
     simt::uint32_t spare = 0;            // if the second level holds more superblocks than this, wholly free ones go back
     simt::uint64_t second_at = 0;
   };
   static_assert(sizeof(class_state) == 32, "a sector of its own");
   struct state {
-    simt::uint64_t moves =
-        0;  // a relocation_count of blocks and superblocks that move between queues, superblocks and backing, except in a refill
+    // A relocation_count of blocks and superblocks that move between queues, superblocks and backing. The blocks that a refill brings to
+    // the first level are not counted.
+    simt::uint64_t moves = 0;
     simt::uint64_t own_bytes = 0;   // this member and the next are constant
     simt::uint64_t heap_bytes = 0;  // the most that the backing can have
     simt::uint64_t unused = 0;
