@@ -3,7 +3,7 @@
 //
 // These are pure functions of plain numbers: they read no word of a heap and change none. A wrong number costs time or memory, and never
 // correctness, as long as a plan keeps what refill_plan promises. tests/allocators/sharded_policy_test.cpp checks this promise and the
-// rules.
+// rules. docs/allocator.md has the rules in order with their numbers, and what a change of one takes.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/layout.hpp>
@@ -154,7 +154,7 @@ struct refill_input {
   unsigned warps;           // warps of the launch
   unsigned lg_shards;       // log2 of the shards of the class that the launch uses for groups like this one
   bool is_large_launch;     // the result of is_large_launch()
-  unsigned launch;          // number of the launch
+  unsigned launch;          // simt::launch_id(): a hint, which mostly rises by one from a launch to the next
   unsigned page_shift;      // log2 of the bytes of a page
   unsigned lg_pages;        // log2 of the pages of a segment
   unsigned max_segments;    // segments of the longest span of the class; 0 if a segment is longer than that
@@ -164,12 +164,13 @@ struct refill_input {
   bool has_partial;         // the class may have a partial span
   reuse_failures failures;  // the record of the class
 };
-// The plan of a refill. `pages` holds one slot or more. `segments` is at most 64 and at most max_segments, and 0 if `reuses`.
+// The plan of a refill. `pages` holds one slot or more, and is below 2^24 (refill_result). `segments` is at most 64 and at most
+// max_segments, and 0 if `reuses`.
 struct refill_plan {
-  unsigned pages;         // pages that a new span should have
-  unsigned segments;      // segments that the fast path claims side by side; 0: the slow path is taken
+  unsigned pages;         // pages that a new span should have: the slow path claims about so many
+  unsigned segments;      // segments that the fast path claims side by side instead; 0: the slow path is taken
   bool reuses;            // the slow path samples partial spans before it claims unused memory
-  bool memory_is_low;     // partial spans with few free slots are worth a reuse
+  bool memory_is_low;     // partial spans with few free slots are worth a reuse, and half of a row will do after one look
   bool finds_no_partial;  // this is the launch's first refill of the class, and there is no partial span
 };
 
@@ -184,7 +185,7 @@ template <tuning Tuning>
   return Tuning.ample_eighths != 0 && all_pages - free_pages < all_pages / 8 * Tuning.ample_eighths;
 }
 
-// Pages that a new span should have.
+// Pages that a new span should have. plan_refill() rounds them to whole segments where the fast path claims the span.
 //
 // The length assumes that every warp of the launch asks once as the caller's warp does. So one or two spans of each shard serve a burst,
 // and a lone thread takes a few pages. If the class holds many pages, a small launch takes at least a share of that number (held_divisor).
@@ -213,6 +214,7 @@ template <tuning Tuning>
     unsigned const share = large ? 0 : in.held_pages / (Tuning.held_divisor << in.lg_shards);
     if (share > pages) pages = share;
   }
+  // The bounds. A later one overrules an earlier one.
   if (most_free < pages) pages = most_free;
   // However little memory is free, a span holds all slots for which threads wait now. One refill then serves them, in place of one for each
   // page.
@@ -224,7 +226,8 @@ template <tuning Tuning>
   return longest != 0 && longest < pages ? longest : pages;
 }
 
-// Makes the plan of a refill.
+// Makes the plan of a refill. It decides on the length of a span too: the fast path claims whole segments, and those of a large launch
+// even for a few pages. So a rule that makes spans shorter or longer than span_pages() says today has to hold for `n` as well.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_HD constexpr refill_plan plan_refill(refill_input const& in) {
   unsigned const pages = span_pages<Tuning>(in);

@@ -50,22 +50,22 @@ struct refills : partial_choice<Named> {
 
     // Slots for which threads wait: the claims beyond the old span's end, or at least those of this group.
     unsigned const excess = now.next() - old.num_claims(), asked = excess > d.wanted() ? excess : d.wanted();
-    refill_plan const plan = plan_refill<Tuning>({size_classes::slot_bytes(c),
-                                                  d.lanes(),
-                                                  d.is_uniform(),
-                                                  asked,
-                                                  warps,
-                                                  d.lg_shards(),
-                                                  large,
-                                                  simt::launch_id(),
-                                                  at.page_shift,
-                                                  at.lg_pages,
-                                                  at.max_span_segments(c),
-                                                  this->pages_there,
-                                                  free,
-                                                  held,
-                                                  has_partial,
-                                                  {failures}});
+    refill_plan const plan = plan_refill<Tuning>({.slot_bytes = size_classes::slot_bytes(c),
+                                                  .lanes = d.lanes(),
+                                                  .is_uniform = d.is_uniform(),
+                                                  .asked = asked,
+                                                  .warps = warps,
+                                                  .lg_shards = d.lg_shards(),
+                                                  .is_large_launch = large,
+                                                  .launch = simt::launch_id(),
+                                                  .page_shift = at.page_shift,
+                                                  .lg_pages = at.lg_pages,
+                                                  .max_segments = at.max_span_segments(c),
+                                                  .all_pages = this->pages_there,
+                                                  .free_pages = free,
+                                                  .held_pages = held,
+                                                  .has_partial = has_partial,
+                                                  .failures = {failures}});
     // relaxed: a hint.
     if (plan.finds_no_partial) failed_reuses_of(c).store(reuse_failures{failures}.no_partial_span(simt::launch_id()).bits, simt::relaxed);
     refill_result const slow_path = refill_result::on_slow_path(plan.pages, plan.reuses, plan.memory_is_low, old.has_span(), cursor);
