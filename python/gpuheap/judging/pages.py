@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 from gpuheap.units import format_bytes, format_count, format_value
 
-SUITES = ("survey", "gallatin", "regeff", "coalescing", "programs", "rules")  # of the papers
+SUITES = ("survey", "gallatin", "regeff", "coalescing", "programs", "rules", "counters", "probe")  # of the papers
+RUNS_OF_THE_PAPER = 500  # Rodriguez et al. 2025: of each program with each method
 MARKS = ("<!-- from the tables: python docs/refresh.py -->", "<!-- end -->")  # around the generated part of the summary's page
 
 
@@ -62,9 +64,16 @@ def suites_of(paper: Paper) -> list[str]:
     return list(dict.fromkeys(side.suite for claim in paper.claims for side in claim.sides))
 
 
+def all_suites_of(paper: Paper, suites: Mapping[str, Suite]) -> list[str]:
+    """Those of the claims, and the others that repeat the same paper."""
+    repeated = suites[paper.name].paper if paper.name in suites else ""
+    same = [name for name, suite in suites.items() if repeated and suite.paper == repeated]
+    return list(dict.fromkeys([*suites_of(paper), *same]))
+
+
 def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
     """The page in Markdown. `images`: the folder of drawn figures, which the page reaches as `linked`."""
-    mine, used = told.of(paper), suites_of(paper)
+    mine, used, every = told.of(paper), suites_of(paper), all_suites_of(paper, told.suites)
     lines = [
         f"# {paper.title}",
         "",
@@ -72,7 +81,7 @@ def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
         "",
         "```sh",
         f"gpuheap bench {' '.join(used)} --for-claims --minutes 9   # again until nothing is open; any GPU of the kind goes on",
-        f"gpuheap bench {' '.join(used)}   # the figures in full",
+        f"gpuheap bench {' '.join(every)}   # the figures and tables in full",
         f"gpuheap claims --paper {paper.name}",
         "```",
         "",
@@ -82,7 +91,7 @@ def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
     by_name = {one.claim.name: one for one in mine}
     if paper.headline:
         lines += ["## Headline", "", *_table([by_name[name] for name in paper.headline]), ""]
-    lines += _figures([figure for figure in figures_of(used, told.suites, told.points) if _of_paper(figure, paper)], images, linked)
+    lines += _figures([figure for figure in figures_of(every, told.suites, told.points) if _of_paper(figure, paper)], images, linked)
     lines += _numbers([value for value in told.printed if value.paper == paper.name], told.rows)
     if paper.name == "survey":
         lines += _bounds(told.rows)
@@ -147,7 +156,7 @@ def _counts(judged: Iterable[Judged]) -> str:
 
 def _of_paper(figure: Figure, paper: Paper) -> bool:
     """Whether a figure of a suite is this paper's: claims of a paper may use another paper's suite."""
-    return figure.suite == paper.name or (figure.suite, paper.name) == ("rules", "programs")
+    return figure.suite == paper.name or (paper.name == "programs" and figure.suite in ("rules", "counters", "probe"))
 
 
 def _cost(paper: Paper, told: Evaluation) -> str:
@@ -159,16 +168,33 @@ def _cost(paper: Paper, told: Evaluation) -> str:
     programs = [told.suites[name] for name in suites_of(paper) if name in told.suites and told.suites[name].programs]
     if programs:
         runs = sum(row.runs for row in {row.key: row for row in rows}.values())
-        time = f"{spoken_minutes(runs * SECONDS_OF_A_PROGRAM / 60)} of one H200 for {runs:,} runs of programs"
+        time = f"{spoken_minutes(runs * SECONDS_OF_A_PROGRAM / 60)} of one H200 for {runs:,} runs of programs{_certainty(rows)}"
     else:
         time = f"about {spoken_minutes(points / POINTS_PER_MINUTE)} of one H200 at {POINTS_PER_MINUTE} points a minute, as `--quick` takes them"
     missing = NOTHING
-    for name in suites_of(paper):
+    for name in all_suites_of(paper, told.suites):
         if name in told.suites:
             missing += coverage_of_suite(told.suites[name], told.points)
     return (
         f"The recorded tables hold {points:,} points of {len(there)} allocators and baselines, {len(there & asked)} of which the sentences name: "
         f"{time}; {format_bytes(sum(len(row.line) for row in rows))} of disk. In full: {missing.words}."
+    )
+
+
+def _certainty(rows: Sequence[Row]) -> str:
+    """How wide the 95 % intervals of the mean total times are, and what the paper's number of runs would change."""
+    widths = sorted(
+        1.96 * row.statistics.stddev / math.sqrt(row.runs) / row.statistics.mean
+        for row in rows
+        if row.metric == "total_ms" and row.runs > 1 and row.statistics is not None and row.statistics.mean > 0
+    )
+    if not widths:
+        return ""
+    most = max(row.runs for row in rows)
+    paper = f", and to {100 * widths[len(widths) // 2] * math.sqrt(most / RUNS_OF_THE_PAPER):.1f} % with the {RUNS_OF_THE_PAPER} runs of the paper"
+    return (
+        f", which tell a mean total time to {100 * widths[len(widths) // 2]:.1f} % in the median (95 %, at most {100 * widths[-1]:.0f} %)"
+        f"{paper if most < RUNS_OF_THE_PAPER else ''} (`--runs {RUNS_OF_THE_PAPER}`)"
     )
 
 

@@ -20,7 +20,10 @@ from gpuheap.paths import find_layout
 
 PLAIN = "plain"
 # The names of the modes on the command line and in the library's settings.
-POOLS = {"device": "device", "zero_copy": "zero-copy", "unified": "unified"}
+POOLS = {"device": "device", "zero_copy": "zero-copy", "zero_copy_shared": "zero-copy", "unified": "unified", "unified_shared": "unified"}
+# The modes whose program is written for memory that host and device share, and what its variable MEMORY then says: no copy goes between them.
+SHARED = {"zero_copy_shared": "pinned", "unified_shared": "managed"}
+MEMORY = "GPUHEAP_PROGRAM_MEMORY"
 ELIDE = "zero_copy_elide"  # zero-copy pools, without the downloads that a rehearsal proves needless
 
 

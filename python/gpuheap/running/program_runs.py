@@ -27,7 +27,7 @@ from gpuheap.host.variables import for_trace, preloaded
 from gpuheap.metrics import METRICS
 from gpuheap.running.children import Stopped
 from gpuheap.running.executable import exit_words, last_line
-from gpuheap.running.program_modes import Mode, prepare_mode
+from gpuheap.running.program_modes import MEMORY, Mode, prepare_mode
 from gpuheap.units import format_seconds
 
 WRONG_RESULT = 4  # the exit code of a program that found its own result wrong
@@ -171,6 +171,15 @@ def take_profile(words: Sequence[str], library: Path, seat: Seat) -> Profile:
         raise Failed(failure)
     longest = max((read_trace(path) for path in find_traces(traces)), key=lambda trace: len(trace.events))
     return Profile(tuple(words), library, seat, program.name, history_of(longest), _digest(ended.output))
+
+
+def take_shared_profile(plain: Profile, memory: str) -> Profile:
+    """Profiles the program as one that is written for memory of this kind. Raises Failed if it does not end well, or prints something else than plainly."""
+    seat = Seat({**plain.seat.variables, MEMORY: memory}, plain.folder / memory, plain.seat.stop)
+    found = take_profile(plain.words, plain.library, seat)
+    if found.digest != plain.digest:
+        raise Failed(PointResult("wrong", f"with {memory} memory its output is not that of the plain run"))
+    return found
 
 
 def run_once(profile: Profile, mode: Mode, limit_s: float) -> PointResult:

@@ -13,8 +13,8 @@ from gpuheap.formats.protocol import Measurement, PointResult
 from gpuheap.formats.suites import PROBE, TIMES, Case
 from gpuheap.running.instruments import ask_driver, count_accesses, need_profiler
 from gpuheap.running.plan import PlannedSweep
-from gpuheap.running.program_modes import Mode
-from gpuheap.running.program_runs import Failed, Profile, Seat, run_once, take_profile
+from gpuheap.running.program_modes import SHARED, Mode
+from gpuheap.running.program_runs import Failed, Profile, Seat, run_once, take_profile, take_shared_profile
 from gpuheap.running.workers import VISIBLE
 from gpuheap.units import format_seconds
 
@@ -91,10 +91,16 @@ def _measure(sweep: PlannedSweep, point: Point, modes: list[str], library: Path,
             yield mode, "", failed.result
         return
     results: dict[str, PointResult] = {}
-    ready: dict[str, Mode] = {}
+    profiles = {"": profile}  # by the memory that host and device share
+    ready: dict[str, tuple[Profile, Mode]] = {}
     for mode in modes:
+        memory = SHARED.get(mode, "")
         try:
-            ready[mode] = profile.mode(mode)
+            if memory not in profiles:
+                profiles[memory] = take_shared_profile(profile, memory)
+            ready[mode] = profiles[memory], profiles[memory].mode(mode)
+        except Failed as failed:
+            results[mode] = failed.result
         except UserError as why:
             results[mode] = PointResult("unsupported", str(why))
     samples: dict[str, list[PointResult]] = {mode: [] for mode in modes}
@@ -103,7 +109,7 @@ def _measure(sweep: PlannedSweep, point: Point, modes: list[str], library: Path,
             if mode in results:
                 continue
             yield mode, f"round {number + 1} of {sweep.case.runs}", None
-            result = _within_limit(profile, ready[mode], samples[mode], sweep.case)
+            result = _within_limit(*ready[mode], samples[mode], sweep.case)
             if result.status == "ok":
                 samples[mode].append(result)
             else:

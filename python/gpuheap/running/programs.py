@@ -110,7 +110,9 @@ def make_program_plan(request: Request, suites: Mapping[str, Suite], build: Prog
 
 def _adjusted(case: Case, request: Request) -> Case:
     case = case.cut() if request.quick else case.widened() if request.full else case
-    return dataclasses.replace(case, runs=request.runs or case.runs, timeout_s=request.timeout_s or case.timeout_s)
+    # The limit is for all runs of a mode: more runs than the suite has get as much more time.
+    runs = request.runs or case.runs
+    return dataclasses.replace(case, runs=runs, timeout_s=request.timeout_s or case.timeout_s * max(1, runs / case.runs))
 
 
 def carry_out_programs(
