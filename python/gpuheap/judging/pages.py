@@ -113,7 +113,7 @@ def with_summary(page: str, told: Evaluation) -> str:
 
 def _summary(told: Evaluation) -> str:
     total = len(told.judged)
-    lines = ["", "", f"Of {total} comparative sentences of the papers: {_counts(told.judged)}.", "", "## Headlines", ""]
+    lines = ["", "", f"Of {total} comparative sentences of the papers: {_counts(told.judged)}. {_cost_of_all(told)}", "", "## Headlines", ""]
     lines += ["| paper | what it says | on this GPU | why not |", "|---|---|---|---|"]
     for paper in told.papers:
         by_name = {one.claim.name: one for one in told.of(paper)}
@@ -140,8 +140,24 @@ def _summary(told: Evaluation) -> str:
             _line(suite, name, case, f"{found.measured:,} of {found.in_full:,} points", spoken_minutes(found.missing_minutes))
             for suite, name, case, found in told_of
         ]
-    lines += ["", f"The tables take {format_bytes(sum(len(row.line) for row in told.rows))} of disk.", "", ""]
+    lines += ["", ""]
     return "\n".join(lines)
+
+
+def _cost_of_all(told: Evaluation) -> str:
+    """The time and the disk that repeating the recorded tables takes, and the time that all points of the suites take in addition."""
+    suites = [told.suites[name] for name in (*SUITES, "stress") if name in told.suites]
+    programs = {suite.name for suite in suites if suite.programs}
+    used = {row.key: row for row in told.rows if row.suite in {suite.name for suite in suites}}
+    runs = sum(row.runs for row in used.values() if row.suite in programs)
+    minutes = sum(row.suite not in programs for row in used.values()) / POINTS_PER_MINUTE + runs * SECONDS_OF_A_PROGRAM / 60
+    missing = NOTHING
+    for suite in suites:
+        missing += coverage_of_suite(suite, told.points)
+    return (
+        f"Repeating the recorded tables takes {spoken_minutes(minutes)} of one H200 and {format_bytes(sum(len(row.line) for row in told.rows))} of disk; "
+        f"all points of the suites take {spoken_minutes(missing.missing_minutes)} more."
+    )
 
 
 def _coverage_line(name: str, found: Coverage) -> str:
