@@ -359,6 +359,12 @@ def test_a_program_that_fails_or_hangs_below_the_profiler_has_no_counters(counte
     assert [row.status for row in counters.rows()] == ["crash", "timeout"]
 
 
+def test_no_claim_needs_counters(counters: Counters) -> None:
+    ran = counters.bench("whole/heat_64", "hits", "--for-claims", "--runs", "1")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert not counters.table.exists() and len(counters.runs()) == 1 + 3
+
+
 def test_counters_are_of_the_program_as_it_is(counters: Counters, error_line: ErrorLine) -> None:
     assert "the only mode is 'plain', and not device" in error_line(counters.bench("hits", "-a", "device"))
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpuheap.errors import UserError
-
 from gpuheap.files import replace_file
 from gpuheap.host.heaps import PREFIX, find_heap, heap_bytes
 from gpuheap.host.history import History, history_of

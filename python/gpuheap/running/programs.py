@@ -28,7 +28,8 @@ from gpuheap.running.program_workers import Left, ModeEnded, ProgramWorker, RunB
 from gpuheap.running.runner import PointBegan, PointEnded
 from gpuheap.running.workers import Dispatcher, TimeIsUp
 
-BUILD = "cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset cuda --target gpuheap_programs gpuheap_host gpuheap_host_merging gpuheap-host-probe"
+TARGETS = "gpuheap_programs gpuheap_host gpuheap_host_merging gpuheap-host-probe"
+BUILD = f"cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset cuda --target {TARGETS}"
 
 
 @dataclass

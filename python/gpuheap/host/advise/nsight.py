@@ -90,7 +90,7 @@ def read_report(tool: str, report: Path) -> tuple[list[tuple[str, Launch]], str]
 
 
 def parse(text: str) -> list[tuple[str, Launch]]:
-    """The launches of a raw page, each with its kernel's name; [] for a text without a table. Raises Garbled for a table that is cut short or has other cells."""
+    """The launches of a raw page, each with its kernel's name; [] for a text without a table. Raises Garbled for a table that is cut short or odd."""
     lines = text.splitlines()
     first = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), None)
     if first is None:
