@@ -11,6 +11,8 @@ __device__ __forceinline__ void* allocate(gpuheap_handle heap, size_t bytes) {
 __device__ __forceinline__ int deallocate(gpuheap_handle heap, void* p) {
   return with_heap(heap, [=](auto const& all) { return static_cast<int>(all.free_when_called(p)); });
 }
+// The free of gpuheap_realloc, for the heaps of all kinds.
+__device__ __noinline__ void deallocate_moved(gpuheap_handle heap, void* p) { (void)deallocate(heap, p); }
 
 }  // namespace
 
@@ -22,7 +24,7 @@ GPUHEAP_DEFINE void* gpuheap_v1_aligned_malloc(gpuheap_handle heap, size_t bytes
   return with_heap(heap, [=](auto const& all) { return all.aligned_malloc(bytes, alignment); });
 }
 GPUHEAP_DEFINE void* gpuheap_v1_realloc(gpuheap_handle heap, void* p, size_t bytes) {
-  return with_heap(heap, [=](auto const& all) { return all.realloc(p, bytes); });
+  return with_heap(heap, [=](auto const& all) { return all.realloc(p, bytes, [=](void* old) { deallocate_moved(heap, old); }); });
 }
 GPUHEAP_DEFINE int gpuheap_v1_free(gpuheap_handle heap, void* p) { return deallocate(heap, p); }
 GPUHEAP_DEFINE size_t gpuheap_v1_usable_size(gpuheap_handle heap, void* p) {

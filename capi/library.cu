@@ -1,5 +1,6 @@
-// libgpuheap.so: the host functions of gpuheap.h over heap<> and heap<checked<>>.
+// libgpuheap.so: the host functions of gpuheap.h over heap<>, heap<hardened<>> and heap<checked<>>.
 #include <gpuheap/checked.hpp>
+#include <gpuheap/hardened.hpp>
 #include <gpuheap/heap.hpp>
 #include <gpuheap/version.hpp>
 
@@ -139,13 +140,15 @@ int device_of(int32_t asked) {
 struct gpuheap_heap {
   using plain_heap = gpuheap::heap<>;
   using checked_heap = gpuheap::heap<gpuheap::checked<>>;
-  // The bytes of a heap_ref of either heap, which kernels read.
+  using hardened_heap = gpuheap::heap<gpuheap::hardened<>>;
+  // The bytes of a heap_ref of any kind, which kernels read.
   struct view_bytes {
-    alignas(16) unsigned char all[std::max(sizeof(plain_heap::ref_type), sizeof(checked_heap::ref_type))];
+    alignas(
+        16) unsigned char all[std::max({sizeof(plain_heap::ref_type), sizeof(checked_heap::ref_type), sizeof(hardened_heap::ref_type)})];
   };
 
   int device;
-  std::variant<std::monostate, plain_heap, checked_heap> heap;
+  std::variant<std::monostate, plain_heap, checked_heap, hardened_heap> heap;
   gpuheap::memory::allocation view;  // the copy of the heap's ref() that kernels read
   view_bytes written{};              // what is in it, if `is_written`
   bool is_written = false;
@@ -154,12 +157,15 @@ struct gpuheap_heap {
   template <class Call>
   static auto with(auto& any, Call call) {
     if (auto* const checked = std::get_if<checked_heap>(&any)) return call(*checked);
+    if (auto* const hardened = std::get_if<hardened_heap>(&any)) return call(*hardened);
     return call(std::get<plain_heap>(any));
   }
 
   gpuheap_heap(int on, gpuheap_options const& options) : device{on} {
     if (options.allocator == GPUHEAP_CHECKED_ALLOCATOR) {
       make<checked_heap>(options);
+    } else if (options.allocator == GPUHEAP_HARDENED_ALLOCATOR) {
+      make<hardened_heap>(options);
     } else {
       make<plain_heap>(options);
     }
@@ -170,8 +176,11 @@ struct gpuheap_heap {
   }
 
   [[nodiscard]] gpuheap_handle handle() const {
-    gpuheap::c_interface::word const bit = std::holds_alternative<checked_heap>(heap) ? gpuheap::c_interface::checked_bit : 0;
-    return static_cast<char const*>(view.base()) + bit;
+    using namespace gpuheap::c_interface;
+    word const kind = std::holds_alternative<checked_heap>(heap)    ? checked_kind
+                      : std::holds_alternative<hardened_heap>(heap) ? hardened_kind
+                                                                    : plain_kind;
+    return static_cast<char const*>(view.base()) + kind;
   }
 
   // In stream order, before the kernels that are launched next.
@@ -234,7 +243,7 @@ GPUHEAP_EXPORT char const* gpuheap_v1_status_text(gpuheap_status status) {
     case GPUHEAP_INTERNAL_ERROR:
       return "an internal failure";
     case GPUHEAP_MISUSED:
-      return "a checked heap was misused";
+      return "a checked or hardened heap was misused";
     default:
       return "no status of this library";
   }
@@ -250,8 +259,9 @@ GPUHEAP_EXPORT gpuheap_status gpuheap_v1_create(gpuheap_heap** heap, gpuheap_opt
                     static_cast<unsigned long long>(options->struct_bytes), sizeof(gpuheap_options)));
     require(options->buffer == nullptr || options->at_most_bytes == 0,
             "gpuheap: a heap in a given buffer cannot grow: leave out at_most_bytes or the buffer");
-    require(options->allocator <= GPUHEAP_CHECKED_ALLOCATOR,
-            text_of("gpuheap: options.allocator is %u: GPUHEAP_DEFAULT_ALLOCATOR (0) and GPUHEAP_CHECKED_ALLOCATOR (1) are what there is",
+    require(options->allocator <= GPUHEAP_HARDENED_ALLOCATOR,
+            text_of("gpuheap: options.allocator is %u: set it to GPUHEAP_DEFAULT_ALLOCATOR (0), GPUHEAP_CHECKED_ALLOCATOR (1) or "
+                    "GPUHEAP_HARDENED_ALLOCATOR (2)",
                     options->allocator));
     require(options->reserved == 0, "gpuheap: options.reserved is not 0: set every member of gpuheap_options that nothing is said of to 0");
     int const device = device_of(options->device);

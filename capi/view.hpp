@@ -3,6 +3,7 @@
 
 #include <gpuheap_device.h>
 #include <gpuheap/checked.hpp>
+#include <gpuheap/hardened.hpp>
 #include <gpuheap/heap_ref.hpp>
 #include <gpuheap/simt/far_call.hpp>
 
@@ -18,22 +19,27 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::c_interface {
 
 using word = unsigned long long;
 
-// A handle is the address of the heap_ref that the host wrote, and the lowest bit of it says whose: clear for a heap of the default
-// allocator, set for a checked one.
+// A handle is the address of the heap_ref that the host wrote, plus the kind of heap in its lowest two bits.
 using plain_ref = heap_ref<>;
 using checked_ref = heap_ref<checked<>>;
-inline constexpr word checked_bit = 1;
+using hardened_ref = heap_ref<hardened<>>;
+inline constexpr word plain_kind = 0, checked_kind = 1, hardened_kind = 2, kind_bits = 3;
 
 __device__ __forceinline__ word word_of(void const* p) { return reinterpret_cast<word>(p); }
 
-template <class Call>
-GPUHEAP_COLD auto call_checked(gpuheap_handle heap, Call call) {
-  return call(*reinterpret_cast<checked_ref const*>(word_of(heap) - checked_bit));
+template <class Ref, class Call>
+GPUHEAP_COLD auto call_other_kind(gpuheap_handle heap, Call call) {
+  return call(*reinterpret_cast<Ref const*>(word_of(heap) & ~kind_bits));
 }
-// Calls `call` with the heap behind a handle. Kernels of heaps that are not checked need no register more for those that are.
+// Calls `call` with the heap behind a handle. Heaps of the other kinds are served out of line, so that a kernel needs no more registers
+// for them.
 template <class Call>
 __device__ __forceinline__ auto with_heap(gpuheap_handle heap, Call call) {
-  if ((word_of(heap) & checked_bit) != 0) return simt::far_call(&call_checked<Call>, heap, call);
+  word const kind = word_of(heap) & kind_bits;
+  if (kind != plain_kind) {
+    if (kind == hardened_kind) return simt::far_call(&call_other_kind<hardened_ref, Call>, heap, call);
+    return simt::far_call(&call_other_kind<checked_ref, Call>, heap, call);
+  }
   return call(*static_cast<plain_ref const*>(heap));
 }
 

@@ -1,4 +1,5 @@
-# The allocators, in the order in which tables show them. One line adds one to the benchmark, the conformance suite and the CUDA library.
+# The allocators, in the order in which tables show them. One line here adds an allocator to the benchmark, the conformance suite and the
+# CUDA library.
 
 set(GPUHEAP_ALLOCATORS "")
 gpuheap_allocator(NAME sharded_spans TYPE gpuheap::sharded_spans HEADER gpuheap/allocators/sharded_spans.hpp)

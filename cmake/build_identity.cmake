@@ -1,6 +1,7 @@
-# Run by a target of each build: writes a header with the identity of the measured code, the hash of its sources, flags and compilers. Builds of equal
-# identity measure the same, wherever they were made.
-#   ROOT: the checkout. FOLDERS: of sources, relative to that, separated by blanks. BUILT_WITH: flags and compilers. OUT: the header.
+# A script that a target of each build runs. It writes a header with the identity of the measured code, which is the hash of its sources,
+# flags and compilers. Builds of the same identity measure the same code, wherever they were made.
+#   ROOT: the checkout. FOLDERS: the folders with the measured code, relative to ROOT, separated by blanks.
+#   BUILT_WITH: flags and compilers. OUT: the header.
 
 separate_arguments(folders UNIX_COMMAND "${FOLDERS}")
 set(said "${BUILT_WITH}\n")
@@ -14,5 +15,5 @@ foreach(folder IN LISTS folders)
 endforeach()
 string(SHA256 digest "${said}")
 string(SUBSTRING ${digest} 0 16 identity)
-# Left alone if it is the same, so that nothing is compiled again.
+# configure_file() does not write the header if its text would stay the same, so nothing is compiled again.
 configure_file(${ROOT}/benchmarks/harness/build_identity.hpp.in ${OUT} @ONLY)

@@ -1,11 +1,12 @@
 # libcu++ (CCCL 3.0 or newer) as gpuheap::cccl, included as SYSTEM. Used by the build and by the installed package alike.
 #
-# Looked for in: GPUHEAP_CCCL_INCLUDE_DIR if set; the CUDA toolkit's include/cccl and include; the nvidia-cuda-cccl wheel (pip install nvidia-cuda-cccl)
-# in the active virtual environment or in build/venv, where ./demo and ./test put it. CCCL's own package is not used: the wheel's does not work without a toolkit.
+# Looked for in: GPUHEAP_CCCL_INCLUDE_DIR if set; the CUDA toolkit's include/cccl and include; the nvidia-cuda-cccl wheel (pip install
+# nvidia-cuda-cccl) in the active virtual environment or in build/venv, where ./demo and ./test put it. CCCL's own CMake package is not
+# used, because the wheel's does not work without a toolkit.
 
 set(GPUHEAP_CCCL_INCLUDE_DIR "" CACHE PATH "The folder that holds cuda/atomic of CCCL 3.0 or newer; empty: look for it")
 
-# Sets `out` to the version of the CCCL whose headers are in `folder`, or to "" when there is none.
+# Sets `out` to the version of the CCCL whose headers are in `folder`, or to "" if there is none.
 function(gpuheap_cccl_version out folder)
   set(${out} "" PARENT_SCOPE)
   foreach(header IN ITEMS cuda/std/__cccl/version.h cuda/__cccl_config)

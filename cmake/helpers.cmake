@@ -1,9 +1,9 @@
-# Helpers for the folders' CMakeLists.txt: one for each kind of thing they make.
+# Helpers for the folders' CMakeLists.txt: one for each kind of target.
 
 include(GoogleTest)
 
-# Warnings are errors in everything this project compiles for itself.
-# 20012: nvcc on defaulted members that carry __device__.
+# gpuheap_warnings(target): turns warnings on, and makes them errors, for a target that only this project compiles. nvcc's warning 20012,
+# about defaulted members with __device__, stays off.
 function(gpuheap_warnings target)
   set(warnings -Wall -Wextra)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
@@ -18,7 +18,7 @@ function(gpuheap_warnings target)
                       "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=${nvcc_warnings};-Werror=all-warnings;-diag-suppress=20012>")
 endfunction()
 
-# gpuheap_only_if_linked(target): a project that adds this one builds the library if it links it, and not otherwise.
+# gpuheap_only_if_linked(target): a project that adds this one as a subdirectory builds the library only if it links the library.
 function(gpuheap_only_if_linked target)
   if(NOT PROJECT_IS_TOP_LEVEL AND NOT GPUHEAP_INSTALL)
     set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
@@ -36,8 +36,8 @@ function(gpuheap_backend_target out backend)
   endif()
 endfunction()
 
-# gpuheap_backend_sources(out host|cuda files...): what to compile for that backend. For CUDA, in place of each .cpp of the current folder a .cu of the current
-# binary folder that includes it: a file of its own, so that both backends can be built in one tree.
+# gpuheap_backend_sources(out host|cuda files...): the files to compile for that backend. For CUDA, each .cpp of the current folder is
+# replaced by a .cu in the current binary folder that includes it, so that both backends can be built in one tree.
 function(gpuheap_backend_sources out backend)
   set(sources "")
   foreach(file IN LISTS ARGN)
@@ -53,8 +53,8 @@ function(gpuheap_backend_sources out backend)
   set(${out} ${sources} PARENT_SCOPE)
 endfunction()
 
-# gpuheap_allocator(NAME name TYPE class HEADER header): one line for each allocator in allocators.cmake. Those that GPUHEAP_ONLY leaves out have no part in
-# what is built; their headers are there all the same.
+# gpuheap_allocator(NAME name TYPE class HEADER header): one line for each allocator in allocators.cmake. An allocator that GPUHEAP_ONLY
+# leaves out is not built, but its header remains.
 macro(gpuheap_allocator)
   cmake_parse_arguments(allocator "" "NAME;TYPE;HEADER" "" ${ARGN})
   if(NOT GPUHEAP_ONLY OR "${allocator_NAME}" IN_LIST GPUHEAP_ONLY)
@@ -64,8 +64,8 @@ macro(gpuheap_allocator)
   set(GPUHEAP_ALLOCATOR_${allocator_NAME}_HEADER ${allocator_HEADER})
 endmacro()
 
-# gpuheap_per_allocator_sources(out TEMPLATE file.in BACKEND host|cuda): configures the template once for each allocator, with @NAME@, @TYPE@ and @HEADER@
-# replaced, into a .cpp (host) or a .cu (cuda) of the current binary folder. Sets `out` to the list of files.
+# gpuheap_per_allocator_sources(out TEMPLATE file.in BACKEND host|cuda): configures the template once for each allocator, with @NAME@,
+# @TYPE@ and @HEADER@ replaced, into a .cpp (host) or a .cu (cuda) of the current binary folder. Sets `out` to the list of files.
 function(gpuheap_per_allocator_sources out)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TEMPLATE;BACKEND" "")
   string(REGEX REPLACE "^.*/|(\\.(cpp|cu))?\\.in$" "" stem ${arg_TEMPLATE})
@@ -84,15 +84,16 @@ function(gpuheap_per_allocator_sources out)
   set(${out} ${sources} PARENT_SCOPE)
 endfunction()
 
-# gpuheap_compile_briefly(target): a release build of it has -O1. For simulated kernels: with -O3 the compiler takes twice as long, and they run no faster, since
-# nearly all of their time is the simulator's, which is optimised as ever.
+# gpuheap_compile_briefly(target): compiles the target with -O1 in release builds. For programs with simulated kernels: with -O3 the
+# compiler takes twice as long, and the programs run no faster, because nearly all of their time is spent in the simulator, which is
+# compiled as usual.
 function(gpuheap_compile_briefly target)
   target_compile_options(${target} PRIVATE $<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>)
 endfunction()
 
-# gpuheap_ptx_if_nothing_runs(): with GPUHEAP_AS_PTX, the folder's CUDA code is compiled as far as PTX, with little optimisation, which takes nvcc and g++ a
-# sixth to two thirds of the time. A target that must pass the machine's assembler has CUDA_ARCHITECTURES "${GPUHEAP_REAL_ARCHITECTURES}", and is optimised:
-# what is not keeps the assembler busy for minutes.
+# gpuheap_ptx_if_nothing_runs(): with GPUHEAP_AS_PTX, the folder's CUDA code is compiled only to PTX, with little optimisation, which takes
+# nvcc and g++ a sixth to two thirds of the time. A target that must be assembled to machine code sets CUDA_ARCHITECTURES to
+# "${GPUHEAP_REAL_ARCHITECTURES}". Such a target is optimised, because ptxas takes minutes for code that is not.
 macro(gpuheap_ptx_if_nothing_runs)
   set(GPUHEAP_REAL_ARCHITECTURES ${CMAKE_CUDA_ARCHITECTURES})
   if(GPUHEAP_AS_PTX)
@@ -104,9 +105,10 @@ macro(gpuheap_ptx_if_nothing_runs)
   endif()
 endmacro()
 
-# gpuheap_compile_together(target number [EXCEPT regex]): its sources go to the compiler so many at a time, as one file that includes them; those that match the
-# regex go alone. For sources of which each is short beside what it includes, in which g++ spends 3 s and nvcc, that reads all three times, 10 s. What is
-# measured is never compiled so: what a compiler does with one kernel may depend on the others of its file.
+# gpuheap_compile_together(target number [EXCEPT regex]): compiles the target's sources in groups of `number`, each group as one file that
+# includes them. Sources that match the regex are compiled alone. This is for sources that are short compared with their headers, for which
+# g++ takes 3 s, and nvcc, which reads everything three times, 10 s. Measured code is never compiled so, because the code that a compiler
+# makes for one kernel may depend on the other kernels in its file.
 function(gpuheap_compile_together target number)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "EXCEPT" "")
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${number})
@@ -119,11 +121,14 @@ endfunction()
 
 # gpuheap_add_test(NAME name BACKEND host|cuda SOURCES files... [LIBRARIES targets...] [LABELS labels...] [TIMEOUT seconds] [ONE_PROCESS] [DEFAULT_ALLOCATOR]
 #                  [WITHOUT_PRELUDE] [SLOW])
-# A GoogleTest program of one backend, named <backend>_<name>; every test of it is a ctest test <backend>.<name>.<Suite>.<Case>, or the whole program is one with
-# ONE_PROCESS. CUDA tests carry the label `gpu`: they need a device to run, not to compile. TIMEOUT (default 120) is for one ctest test.
-# DEFAULT_ALLOCATOR is for sources with heaps whose allocator they do not name: all others compile without that one, and are not compiled again when it changes.
-# Simulated ones begin with what tests/CMakeLists.txt has precompiled; WITHOUT_PRELUDE is for sources that define something before they include the heap. The
-# target fast_tests, of ./test --fast, builds the simulated ones but for those that are SLOW to build.
+# A GoogleTest program of one backend, named <backend>_<name>. Each of its tests is a ctest test <backend>.<name>.<Suite>.<Case>; with
+# ONE_PROCESS, the whole program is one ctest test. CUDA tests carry the label `gpu`: they need a device to run, but not to compile.
+# TIMEOUT (default 120): the limit for one ctest test.
+# DEFAULT_ALLOCATOR: for sources that make heaps without naming an allocator. All other sources compile without the default allocator, and
+# so are not compiled again when it changes.
+# WITHOUT_PRELUDE: for sources that define something before they include the heap. All other simulated tests use the headers that
+# tests/CMakeLists.txt precompiles.
+# SLOW: for tests that take long to build. The target fast_tests, for ./test --fast, builds all other simulated tests.
 function(gpuheap_add_test)
   cmake_parse_arguments(PARSE_ARGV 0 arg "ONE_PROCESS;DEFAULT_ALLOCATOR;WITHOUT_PRELUDE;SLOW" "NAME;BACKEND;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
   set(target ${arg_BACKEND}_${arg_NAME})

@@ -1,4 +1,4 @@
-# The CMake package `gpuheap`: headers, the static libraries of the backends built here, and what finds their dependencies again.
+# The CMake package `gpuheap`: headers, the static libraries of the backends built here, and the files that find their dependencies.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

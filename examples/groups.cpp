@@ -1,11 +1,11 @@
-// Threads that allocate together: the rows of a block's threads lie side by side in one allocation.
+// Threads that allocate together: one allocation has the rows of all threads of a block, side by side.
 #include <gpuheap/heap.hpp>
 
 #include <cstdio>
 
 struct make_rows {  // runs in each device thread
   gpuheap::heap_ref<> heap;
-  gpuheap::block_scratch* scratch;  // one a block. A kernel for CUDA alone would have it in __shared__ memory
+  gpuheap::block_scratch* scratch;  // an array with one element for each block. A kernel for CUDA only would use __shared__ memory
   unsigned** rows;
   GPUHEAP_FN void operator()(unsigned thread) const {
     auto const block = gpuheap::this_block(scratch[gpuheap::simt::block_id()]);

@@ -1,5 +1,5 @@
-// Sparks fly, split and go out: once as objects of a gpuheap::object_heap, whose fields lie as structure of arrays, and once as structs in
-// a gpuheap::heap with a list of pointers to them. Both must come to the same end.
+// A simulation of sparks that fly, split and go out. It runs once with objects of a gpuheap::object_heap, whose fields lie in memory as a
+// structure of arrays, and once with structs in a gpuheap::heap and a list of pointers to them. Both runs must have the same result.
 #include <gpuheap/heap.hpp>
 #include <gpuheap/memory/allocation.hpp>
 #include <gpuheap/object_heap.hpp>
@@ -11,7 +11,7 @@ namespace simt = gpuheap::simt;
 
 struct spark {
   int x, y, vx, vy;
-  unsigned life;  // steps until it goes out
+  unsigned life;  // the number of steps until the spark goes out
   unsigned seed;
   unsigned heat;
   using fields = gpuheap::fields<&spark::x, &spark::y, &spark::vx, &spark::vy, &spark::life, &spark::seed, &spark::heat>;
@@ -28,7 +28,7 @@ GPUHEAP_HD spark spark_of(unsigned seed, int x, int y) {
 }
 GPUHEAP_HD bool splits(unsigned seed, unsigned step) { return mix(seed + step) % 8 == 0; }
 
-// What does not depend on the order of the sparks: their number, and a sum over what they are.
+// A result that does not depend on the order of the sparks: their number, and a sum of hashes of their fields.
 struct result {
   unsigned long long count = 0, sum = 0;
   GPUHEAP_FN void add(int x, int y, unsigned life, unsigned heat) {
@@ -38,7 +38,7 @@ struct result {
   }
 };
 
-// ---- as objects
+// ---- with an object_heap
 
 using sparks = gpuheap::object_heap<spark>;
 using spark_ptr = gpuheap::object_ptr<spark>;
@@ -68,11 +68,11 @@ struct add_up {
   GPUHEAP_FN void operator()(spark_ptr s) const { all->add(s[&spark::x], s[&spark::y], s[&spark::life], s[&spark::heat]); }
 };
 
-// ---- with pointers
+// ---- with a heap and pointers
 
 using pointer_heap = gpuheap::heap<>;
 
-// The sparks that live, for the next kernel.
+// A list of the live sparks, for the next kernel.
 struct spark_list {
   spark** sparks;
   unsigned* count;
@@ -114,7 +114,7 @@ struct add_up_by_pointer {
   }
 };
 
-// ---- both
+// ---- the comparison
 
 template <class T>
 T read(T const* on_device) {
@@ -123,7 +123,7 @@ T read(T const* on_device) {
   simt::synchronize({});
   return value;
 }
-// Microseconds that the launches of f() take on the device.
+// The time in microseconds that the launches of f() take on the device.
 template <class F>
 double microseconds(F f) {
   simt::stopwatch watch;
@@ -146,7 +146,7 @@ int main() {
   if (simulated) std::printf("In the simulator, where times mean nothing:\n");
   {
     sparks heap{simulated ? 2_MiB : 256_MiB};
-    heap.for_each<spark>(cool{});  // the first pass takes memory for its list
+    heap.for_each<spark>(cool{});  // not measured: the first pass allocates memory for its list
     double const light = microseconds([&] { simt::launch(first_sparks, light_objects{heap.ref()}); });
     double const flying = microseconds([&] {
       for (unsigned step = 0; step < steps; ++step) heap.for_each<spark>(fly{heap.ref(), step});

@@ -30,15 +30,16 @@ enum {
   GPUHEAP_REFUSED_FREES = 4,     ///< gpuheap_check: blocks were freed twice, or pointers that are none of the heap's
   GPUHEAP_CUDA_ERROR = 5,        ///< CUDA refused something, or an earlier kernel failed
   GPUHEAP_INTERNAL_ERROR = 6,    ///< anything else
-  GPUHEAP_MISUSED = 7            ///< gpuheap_check: a checked heap has found a wrong free, or a write outside of a live block
+  GPUHEAP_MISUSED = 7  ///< gpuheap_check: a checked or hardened heap has found misuse: a wrong free, or a write outside of a live block
 };
 
 /// Where a heap's memory comes from, if the caller does not give it.
 enum { GPUHEAP_DEVICE_MEMORY = 0, GPUHEAP_MANAGED_MEMORY = 1, GPUHEAP_PINNED_MEMORY = 2 };
 
-/// The allocator that serves a heap's requests: the default one, or the same with a header and a guard around each block, which
-/// gpuheap_check looks at (docs/misuse.md). A checked heap takes several times as long, and does not grow.
-enum { GPUHEAP_DEFAULT_ALLOCATOR = 0, GPUHEAP_CHECKED_ALLOCATOR = 1 };
+/// The allocator that serves a heap's requests (docs/misuse.md): the default one, or the same in a checked or a hardened heap. A checked
+/// heap puts a header and a guard around each block, and gpuheap_check looks at all of them; it takes several times as long, and does not
+/// grow. A hardened heap keeps one bit for each 16 bytes, and refuses every wrong free.
+enum { GPUHEAP_DEFAULT_ALLOCATOR = 0, GPUHEAP_CHECKED_ALLOCATOR = 1, GPUHEAP_HARDENED_ALLOCATOR = 2 };
 
 /// The device that is current on the calling thread.
 #define GPUHEAP_CURRENT_DEVICE (-1)
@@ -46,8 +47,8 @@ enum { GPUHEAP_DEFAULT_ALLOCATOR = 0, GPUHEAP_CHECKED_ALLOCATOR = 1 };
 /// A heap, seen from the host.
 typedef struct gpuheap_heap gpuheap_heap;
 
-/// A heap, seen from kernels, which get it as an argument: an address in device memory, but for its lowest bit, which a checked heap has
-/// set. Valid as long as the heap lives.
+/// A heap, seen from kernels, which get it as an argument: an address in device memory, whose lowest two bits say the kind of heap. Valid
+/// as long as the heap lives.
 typedef void const* gpuheap_handle;
 
 /// The request for a new heap. Set `struct_bytes` to sizeof(gpuheap_options), the others to 0 where nothing is said.

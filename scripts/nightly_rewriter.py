@@ -25,7 +25,7 @@ TOOL = ROOT / "build" / "host" / "tools" / "coalesce" / "gpuheap-coalesce"
 KEPT = ROOT / "build" / "rewriter_findings"
 LIMIT_S = 60
 TOKEN = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|\w+|\s+|.', re.DOTALL)
-# What stands in place of a token: words that the rewriter looks for, and what breaks a parse.
+# Texts that replace a token: words that the rewriter looks for, and texts that break a parse.
 WORDS = (
     *"malloc free calloc new delete return if else for while do switch goto const static template __device__ __global__ __shared__ threadIdx blockIdx".split(),
     *"sizeof auto void int char* size_t 0 -1 1 4294967296 sizeof(int) nullptr __syncthreads() { } ( ) [ ] ; , & * :: ? : = == += << // /* \" ' # \\".split(),

@@ -207,7 +207,7 @@ def run_both(row: dict[str, str], source: Path, sources: list[Path], files: list
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return 124, ""
-        # What mpirun itself says of a program that ends with another code than 0 begins and ends with such a line.
+        # mpirun's own message about a program that ends with another code than 0 begins and ends with such a line.
         errors = re.sub(r"(?s)^-{60,}$.*", "", ran.stderr, flags=re.MULTILINE)
         said = ran.stdout + "".join(line for line in errors.splitlines(keepends=True) if not line.startswith("gpuheap: "))
         return ran.returncode, said.replace(command[-1 - len(arguments)], "program")

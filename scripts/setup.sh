@@ -35,7 +35,7 @@ skip() {
   skipped+=("$*")
 }
 
-# What ends all of them when a person does. Steps are in sessions of their own, and end what they have started.
+# Ends all steps when a person interrupts the script. Steps are in sessions of their own, and end the processes that they have started.
 step=
 interrupted() {
   trap '' INT TERM HUP

@@ -23,13 +23,13 @@ INTERVAL_S = float(os.environ.get("GPUHEAP_PROGRESS_S", "15"))
 LOOK_S = 0.2  # between looks at whether to end
 GRACE_S = 10.0
 INTERRUPTED = 130
-# How ninja and pytest write it, and how ctest does.
+# The counts as ninja and pytest write them, and as ctest does.
 COUNT = re.compile(rb"\[ *(\d+)/(\d+)\]|^ *(\d+)/(\d+) Test ", re.MULTILINE)
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def progress(log: Path) -> str:
-    """What the end of the log says: the last count, or else the last line."""
+    """The end of the log: the last count, or else the last line."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - (64 << 10)))
         end = file.read()

@@ -21,7 +21,7 @@ esac
 command -v run-clang-tidy >/dev/null || { echo "error: no run-clang-tidy on PATH: sudo apt-get install clang-tidy" >&2; exit 2; }
 [ -e build/host/compile_commands.json ] || { echo "error: build/host is not configured: run cmake --preset host" >&2; exit 2; }
 
-# What the build generates only includes headers that other files include too.
+# Generated files are left out: they only include headers that other files include too.
 part=$(printf '%s' "${1:-}" | sed 's/[][\.*^$+?(){}|]/\\&/g')
 sources="^$PWD/(?=(benchmarks|examples|opencl|simulator|tests|tools)/).*$part"
 found=$(python3 -c 'import json, re, sys; print(sum(bool(re.search(sys.argv[1], each["file"])) for each in json.load(open("build/host/compile_commands.json"))))' "$sources")

@@ -21,13 +21,15 @@ from old_glibc import link
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS: tuple[str, ...] = ("gpuheap_capi", "gpuheap_capi_code")
+PROVIDERS: tuple[str, ...] = ()  # the allocators that serve a program under `gpuheap run`
 if platform.machine() == "x86_64":  # elsewhere there is no `gpuheap run`
-    TARGETS += ("gpuheap_run", "gpuheap_malloc_provider_sharded_spans", "gpuheap_malloc_provider_checked")
+    PROVIDERS += ("sharded_spans", "hardened", "checked")
+    TARGETS += ("gpuheap_run", *(f"gpuheap_malloc_provider_{name}" for name in PROVIDERS))
 OPTIONS = {
     "GPUHEAP_ENABLE_CUDA": "ON", "GPUHEAP_ENABLE_HOST": "OFF", "GPUHEAP_ENABLE_OPENCL": "OFF", "GPUHEAP_ENABLE_COALESCE": "OFF",
     "GPUHEAP_BUILD_TESTS": "OFF", "GPUHEAP_BUILD_BENCHMARKS": "OFF", "GPUHEAP_BUILD_EXAMPLES": "OFF", "GPUHEAP_BUILD_TOOLS": "ON",
 }  # fmt: skip
-MOST_BYTES = 8 << 20  # of the wheel
+MOST_BYTES = 8_000_000  # of the wheel
 
 
 class NewerGlibc(Exception):
@@ -63,7 +65,8 @@ def stage(build_folder: Path, folder: Path) -> None:
     package = folder / "gpuheap"
     for part in ("lib", "device", "cmake"):
         (package / part).mkdir()
-    for library in (build_folder / "capi" / "libgpuheap.so", *build_folder.glob("tools/malloc/run/libgpuheap_run.so"), *build_folder.glob("malloc/*.so")):
+    providers = [build_folder / "malloc" / f"libgpuheap_malloc_{name}.so" for name in PROVIDERS]
+    for library in (build_folder / "capi" / "libgpuheap.so", *build_folder.glob("tools/malloc/run/libgpuheap_run.so"), *providers):
         shutil.copy(library, package / "lib")
     libraries = sorted((package / "lib").glob("*.so"))
     run("strip", "--strip-unneeded", *libraries)

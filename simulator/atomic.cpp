@@ -8,7 +8,7 @@
 namespace gpuheap::simulator {
 
 namespace {
-char fence_object;  // only its address matters: what ThreadSanitizer takes for the meeting place of fences
+char fence_object;  // only its address is used: the object on which, for ThreadSanitizer, fences synchronise
 }
 
 namespace detail {

@@ -68,9 +68,9 @@ void weak_memory::check_against_atomic(lane* me, granule& g, byte_mask bytes, bo
 void weak_memory::note_plain(lane* me, granule& g, byte_mask bytes, bool writes) {
   access_cells& cells = table_.cells_of(g);
   access_cell const now{me->view->now(), me->global_index, me->at(), bytes, writes};
-  // This access takes the place of earlier ones that it covers: an access that races later with a covered one races with this one as well.
-  // A write also takes its bytes away from accesses that it covers in part: the lane may have consumed, and not acquired, what came before,
-  // and it reads its own value.
+  // This access replaces earlier ones that it covers, because a later access that races with a covered one also races with this one. A
+  // write also removes its bytes from earlier accesses that it covers in part, even if the lane has only consumed them and not acquired
+  // them. That is sound, because a later read of these bytes by the lane gets the lane's own value.
   access_cell* free = nullptr;
   for (unsigned i = 0; i < cells.num_kept; ++i) {
     access_cell& c = cells.kept[i];

@@ -1,4 +1,4 @@
-// The weak mode's records by address: one granule for each aligned 8 bytes that a kernel has touched, found by hashing.
+// The weak mode's records by address: a hash table with one granule for each aligned 8 bytes that a kernel has accessed.
 #pragma once
 
 #include <gpuheap_simulator/operation.hpp>
@@ -42,13 +42,13 @@ struct location {
 struct granule {
   location* locations = nullptr;
   access_cells* cells = nullptr;
-  bool mixed = false;       // accessed in overlapping pieces of different shape: no history
-  release_info releases{};  // of a mixed granule: all releases made there
+  bool mixed = false;       // atomic accesses of different size or offset overlap in it: no store history
+  release_info releases{};  // of a mixed granule: the join of all releases made there
 };
 
 class granule_table {
  public:
-  // Forgets everything. Keeps its memory.
+  // Forgets all records, and keeps the table's memory for the next launch.
   void reset() {
     if (++generation_ == 0) entries_.clear();
     if (entries_.empty()) entries_.resize(1024);
@@ -114,7 +114,7 @@ class granule_table {
     return &pool[num_used++];
   }
 
-  std::vector<entry> entries_;  // a power of two of them
+  std::vector<entry> entries_;  // their number is a power of two
   std::uint32_t generation_ = 0;
   std::size_t num_used_ = 0;
   std::deque<granule> granules_;

@@ -20,8 +20,8 @@ void happens_before::reset(std::size_t num_slots) {
 
 thread_view* happens_before::start(std::uint32_t slot) {
   thread_view& v = views_[slot];
-  // The knowledge of the slot's last lane stays, since clocks tell slots apart and not lanes: a thread that knows an epoch of the new lane
-  // is taken to know all that the slot's earlier epochs brought.
+  // The new lane keeps what the slot's last lane knew, because clocks distinguish slots, not lanes: a thread that knows an epoch of the new
+  // lane counts as knowing all earlier epochs of the slot.
   if (v.known == nullptr) {
     v.known = clock_pool::share(zero_);
     v.reached = clock_pool::share(zero_);
@@ -46,7 +46,7 @@ void happens_before::join(vector_clock*& a, vector_clock*& b, release_info const
     join(b, r);
     return;
   }
-  // Dropping one of the two references lets the join change the clock in place.
+  // Dropping the reference of `b` first lets join() change the clock in place.
   clocks_.drop(std::exchange(b, nullptr));
   join(a, r);
   b = clock_pool::share(a);
@@ -101,7 +101,8 @@ release_info happens_before::carried(thread_view& v, order o) {
 release_info happens_before::carried_on(thread_view const& v, release_info own, release_info const& before, order o) {
   if (before.known == nullptr) return own;
   if (own.known == nullptr) return share(before);
-  // After an acquire or consume, `own` carries `before` already. A release fence is older than the operation, so `before` has to be joined.
+  // After an acquire or consume, `own` carries `before` already. The clock of a release fence is older than this operation, so `before` has
+  // to be joined to it.
   if (o == order::relay || (releases(o) && v.reaches_all_of(before))) return own;
   return combined(own, before);
 }

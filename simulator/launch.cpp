@@ -1,4 +1,5 @@
-// A launch: checks it, gives it a seed, runs it on one machine or on several OS threads, and composes the text of its failure.
+// launch() checks the kernel, derives the launch's seed, runs the kernel on one machine or on several OS threads, and composes the text of
+// a failure.
 #include <gpuheap_simulator/launch.hpp>
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace gpuheap::simulator {
 
 namespace {
 
-// A host thread's machine and its stacks stay for later launches.
+// Each host thread keeps its machine, with the machine's stacks, for later launches.
 machine& thread_machine() {
   thread_local machine it;
   return it;
@@ -24,7 +25,7 @@ machine& thread_machine() {
 
 thread_local run_statistics last;
 
-// The failure in full: what, where, and the schedule that shows it again.
+// The whole text of a failure: what failed, where, and the settings that replay it.
 std::string report_of(failure const& f, settings const& s, std::uint64_t launch_number) {
   std::string text = "simulated kernel: " + std::string(f.what());
   if (text.back() != '\n') text += '\n';

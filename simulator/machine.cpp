@@ -1,4 +1,4 @@
-// Turns, parking, blocks and the fibers below them.
+// The machine: turns, lanes that wait, blocks, and the fibers that run the lanes.
 #include "machine.hpp"
 
 #include <boost/context/fiber.hpp>
@@ -25,21 +25,22 @@ using detail::current_lane;
 namespace {
 
 constexpr std::uint64_t event_interval_points = 1 << 16;
-// Lanes that wait in active_mask() while another lane of their warp runs are released after this many points and one round of 32 turns for
-// each lane that can run.
+// Lanes that wait in active_mask() while another lane of their warp can run are released after this many points, plus 32 points for each
+// lane that can run.
 constexpr std::uint64_t gather_patience_points = 256;
 constexpr std::size_t default_stack_bytes = hooks::under_tsan || hooks::under_asan ? 256 * 1024 : 64 * 1024;
-// ThreadSanitizer allows about 8000 fibers. A vector clock of the weak mode has an entry for each resident lane.
+// Limits of resident lanes: ThreadSanitizer allows about 8000 fibers, and a vector clock of the weak mode has an entry for each resident
+// lane.
 constexpr unsigned most_lanes_under_tsan = 1024;
 constexpr unsigned most_lanes_in_weak_mode = 512;
 
-// The pool owns the stacks.
+// The pool owns the stacks, so a fiber does not free its own.
 struct pooled_stack {
   static void deallocate(context::stack_context const&) {}
 };
 
-// A resumable's context holds a fiber. It is written over and never destroyed: Boost's destructor would unwind the stack, and run code of
-// the kernel that the machine has abandoned.
+// A resumable's context holds a fiber. It is overwritten and never destroyed, because Boost's destructor would unwind the stack, and so run
+// destructors of a kernel that the machine has abandoned.
 static_assert(sizeof(context::fiber) == sizeof(resumable::context));
 void keep(context::fiber&& f, resumable& in) { new (&in.context) context::fiber(std::move(f)); }
 context::fiber taken_from(resumable& from) { return std::move(*std::launder(reinterpret_cast<context::fiber*>(&from.context))); }
@@ -188,7 +189,7 @@ void machine::abandon_lanes() {
 
 void machine::start_turn() {
   points_left = turn_ = queue_.turn_length(points_);
-  if (settings_.stopped.points != 0) points_left = turn_ = 1;  // every point is counted
+  if (settings_.stopped.points != 0) points_left = turn_ = 1;  // count_for_stall() counts every point
 }
 
 void machine::end_turn() {
@@ -201,7 +202,7 @@ void machine::reschedule(lane* me) {
   end_turn();
   if (settings_.stopped.points != 0) [[unlikely]] {
     count_for_stall(me);
-    if (!me->runnable) {  // its warp stands still, and so does it
+    if (!me->runnable) {  // count_for_stall() has stopped its warp
       lane* next = queue_.after_removal();
       if (next == nullptr && end_stall()) next = queue_.after_removal();
       start_turn();
@@ -234,7 +235,7 @@ void machine::count_for_stall(lane* me) {
   }
 }
 
-// False: no warp stood still.
+// Returns false if no warp was stopped.
 bool machine::end_stall() {
   if (stalled_ == nullptr) return false;
   warp& w = *std::exchange(stalled_, nullptr);
@@ -300,7 +301,7 @@ void machine::wake(warp& w, lane_bits who) {
     return;
   }
   if (settings_.scheduler == scheduler_kind::run_through) {
-    // Each lane goes in front of those woken before it, so the loop starts with the highest number: the lanes then run in order.
+    // Each lane goes in front of those woken before it. The loop starts with the highest number, so that the lanes run in ascending order.
     for (; who != 0;) {
       unsigned const i = 31u - static_cast<unsigned>(__builtin_clz(who));
       who &= ~(lane_bits{1} << i);
@@ -333,7 +334,7 @@ void machine::release_gathers(warp& w) {
     for (lane_bits members = group; members != 0; members &= members - 1) w.lanes[__builtin_ctz(members)].result = group;
     rest &= ~group;
   }
-  // The running lane may be one of them. It has not stopped, so it is not woken.
+  // The running lane may be one of them. It has not been parked, so it is not woken.
   lane const* const me = current_lane;
   bool const own = me->in == &w && me->runnable;
   wake(w, own ? all & ~(lane_bits{1} << me->index) : all);
@@ -434,7 +435,7 @@ void machine::jump(resumable* from, resumable& to) {
   hooks::leaving(from, to);
   jumped_from_ = from != nullptr ? from : &grave_;
   context::fiber caller = taken_from(to).resume();
-  if (from == nullptr) __builtin_unreachable();  // nothing can resume it
+  if (from == nullptr) __builtin_unreachable();  // nothing can resume this fiber
   landed(std::move(caller), *from);
 }
 
@@ -457,7 +458,7 @@ void machine::leave_to_host() {
 }
 
 void machine::fiber_main() {
-  // Ends: never by itself; the last lane to finish jumps to the host and this stack is given to another lane.
+  // Ends: never by returning. The last lane to finish jumps to the host, and a fiber that jumps away gives its stack to another lane.
   for (;;) {
     lane* const me = current_lane;
     hooks::acquire(&host_);
@@ -479,7 +480,7 @@ void machine::fiber_main() {
     }
     if (next->on == nullptr) {
       if (!hooks::under_tsan) {
-        // A lane that has not started needs no stack of its own: it begins on this one.
+        // A lane that has not started begins on this stack.
         next->on = mine;
         current_lane = next;
         continue;

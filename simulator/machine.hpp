@@ -1,7 +1,7 @@
-// One OS thread's part of the simulated GPU: its resident blocks, their warps and lanes, and the fibers that run them.
+// The part of the simulated GPU that one OS thread runs: resident blocks, their warps and lanes, and the fibers that run the lanes.
 //
 // A machine runs on one host thread. Its fibers jump to one another directly: the lane that reaches a scheduling point chooses the next
-// lane and jumps there. The host's own stack is jumped to only when all blocks have ended or one lane has failed.
+// lane and jumps there. A fiber jumps to the host thread's own stack only when all blocks have ended or the launch has failed.
 #pragma once
 
 #include <gpuheap_simulator/failure.hpp>
@@ -42,7 +42,7 @@ struct warp {
   lane_bits gathered = 0;    // in active_mask()
   lane_bits at_barrier = 0;  // in sync_block()
   std::uint32_t num_runnable = 0;
-  lane_bits stalled = 0;              // can run, and are kept from it
+  lane_bits stalled = 0;              // could run, but the setting `stopped` keeps them from running
   std::uint64_t gather_deadline = 0;  // in points; meaningful while `gathered` is not 0
 };
 
@@ -52,8 +52,8 @@ struct block {
   std::uint32_t num_threads = 0;
   std::uint32_t num_exited = 0;
   std::uint32_t num_at_barrier = 0;
-  bool barrier_of_living = false;  // the one that they wait in asks only for threads that have not exited
-  site barrier{};                  // of the first that arrived
+  bool barrier_of_living = false;  // whether the barrier in which threads wait ignores exited threads
+  site barrier{};                  // the call of the first thread that arrived
   lane* lanes = nullptr;
   warp* warps = nullptr;
   std::uint32_t num_warps = 0;
@@ -69,7 +69,7 @@ struct grid {
   std::atomic<bool> abandoned{false};  // a machine has failed: the others stop
 };
 
-// The part of the grid's multiprocessors that a machine has, and the seed of its random numbers.
+// The multiprocessors that a machine simulates (every num_machines-th, from machine_index on), and the seed of its random numbers.
 struct share {
   unsigned machine_index = 0, num_machines = 1;
   std::uint64_t seed = 0;
@@ -82,35 +82,38 @@ class machine : public core {
   machine(machine const&) = delete;
   machine& operator=(machine const&) = delete;
 
-  // Runs blocks of the grid until none is left. Throws failure.
+  // Runs blocks of the grid until none is left. Throws failure, or an exception of device code.
   void run(grid& g, settings const& s, share const& mine);
 
   [[nodiscard]] run_statistics const& statistics() const { return statistics_; }
 
-  // ---- for lanes (they run on fibers)
+  // ---- Called by lanes, on their fibers.
 
   void reschedule(lane* me);
   // Ends the turn of `me` early.
   void back_off(lane* me);
-  // Stops `me`, whose warp's masks already say what it waits in. Returns when another lane has woken it.
+  // Stops `me`. The caller has already put it into the mask of its warp that says what it waits in. Returns when another lane has woken
+  // `me`.
   void park(lane* me);
-  // Makes the lanes of `who` runnable. The caller has taken them out of their warp's masks.
+  // Makes the lanes of `who` runnable. The caller has already removed them from the masks of `w`.
   void wake(warp& w, lane_bits who);
-  // Releases all threads that wait in the block's barrier. `running`: one of them that has not stopped, or null.
+  // Releases all threads that wait in the block's barrier. `running` is the thread among them that has not been parked, or null.
   void open_barrier(block& b, lane const* running);
-  // Releases all lanes that wait in active_mask().
+  // Releases all lanes of `w` that wait in active_mask().
   void release_gathers(warp& w);
-  // Notes that `me` is about to wait in active_mask(). The first lane of a warp to do so sets the time at which all of them are released.
+  // Notes that `me` is about to wait in active_mask(). The first lane of a warp to do so sets the point at which all of them are released
+  // at the latest.
   void note_gather(warp& w);
+  // Draws whether active_mask() releases the waiting lanes at once.
   [[nodiscard]] bool releases_early() { return early_release_one_in_ != 0 && random_.one_in(early_release_one_in_); }
-  // While the result lives, the fiber's work counts as the host's: for the simulator's own use of the process heap.
+  // While the result lives, ThreadSanitizer takes the running fiber for the host. Needed where the simulator itself uses the process heap.
   [[nodiscard]] hooks::as_host as_host() const { return hooks::as_host(host_); }
   // Reports a failure in two steps, so that no temporary string is alive when the lane's frames are abandoned.
   void note_failure(failure_kind kind, std::string text);
   [[noreturn]] void stop();
 
   [[nodiscard]] std::uint64_t points() const { return points_ + static_cast<std::uint64_t>(turn_ - points_left); }
-  [[nodiscard]] weak_memory& memory() { return *memory_; }  // in the weak mode
+  [[nodiscard]] weak_memory& memory() { return *memory_; }  // only in the weak mode
   [[nodiscard]] grid const& running() const { return *grid_; }
 
   // The body of every fiber. Never returns.
@@ -135,8 +138,9 @@ class machine : public core {
   void end_turn();
   void start_turn();
   void events();
-  // The setting `stopped`: counts a point of the warp that is to stop, stops it, lets it go on.
+  // For the setting `stopped`: counts a scheduling point of `me`, and stops or resumes the warp when its time has come.
   void count_for_stall(lane* me);
+  // Resumes the stopped warp. Returns false if no warp was stopped.
   bool end_stall();
   void abandon_lanes();
 
@@ -148,29 +152,30 @@ class machine : public core {
   stack_pool stacks_;
   std::unique_ptr<weak_memory> memory_;
 
-  // Slots for resident blocks; slot i has lanes [i * lanes_per_slot_, ...).
+  // Slots for resident blocks. Slot i has the warps from i * n on, and the lanes from i * n * 32 on, where n is the number of warps of a
+  // full block.
   std::unique_ptr<lane[]> lanes_;
   std::unique_ptr<warp[]> warps_;
   std::vector<block> slots_;
   std::size_t lanes_made_ = 0, warps_made_ = 0;
   std::uint64_t live_lanes_ = 0;
 
-  std::uint64_t points_ = 0;  // passed up to the start of the running turn
-  std::int64_t turn_ = 0;     // length of the running turn
+  std::uint64_t points_ = 0;  // points passed before the running turn
+  std::int64_t turn_ = 0;     // length of the running turn in points
   std::uint64_t next_event_ = 0;
   std::uint64_t last_progress_ = 0;  // point at which the last lane finished
   std::uint64_t seen_blocks_done_ = 0;
   unsigned early_release_one_in_ = 0;
 
-  warp* stalled_ = nullptr;              // the warp that stands still
-  std::uint64_t stall_points_seen_ = 0;  // of the warp that is to stop
-  std::uint64_t stall_deadline_ = 0;     // in points
+  warp* stalled_ = nullptr;              // the stopped warp, or null
+  std::uint64_t stall_points_seen_ = 0;  // points that the warp of the setting has passed
+  std::uint64_t stall_deadline_ = 0;     // the point at which it resumes
 
   resumable host_;
   resumable grave_;  // where a fiber that never runs again leaves its context
   resumable* jumped_from_ = nullptr;
   stack* dying_ = nullptr;  // of the lane that is finishing
-  stack host_stack_{};      // its bounds are learned at the first switch away from it
+  stack host_stack_{};      // AddressSanitizer tells its bounds at the first jump away from it
 
   bool failed_ = false;
   bool stopped_ = false;  // another machine failed
@@ -181,7 +186,8 @@ class machine : public core {
   run_statistics statistics_;
 };
 
-// Text about lanes: "block 0 warp 1 lanes 0-3,7 wait in ballot(mask 0x0000008f) at f.hpp:12", one line per group of lanes alike.
+// Text about lanes: "block 0 warp 1 lanes 0-3,7 wait in ballot(mask 0x0000008f) at f.hpp:12", one line for each group of lanes that do the
+// same.
 class report {
  public:
   [[nodiscard]] static std::string lanes_of(machine const& m);

@@ -1,4 +1,4 @@
-// Memory and facts about the machine, from the operating system.
+// Memory, and facts about the machine, from the operating system.
 #include <gpuheap_simulator/memory.hpp>
 #include <gpuheap_simulator/settings.hpp>
 
@@ -14,13 +14,13 @@ namespace gpuheap::simulator {
 namespace {
 constexpr std::align_val_t allocation_alignment{4096};
 
-// Counts of the whole process. relaxed, in all functions: a count orders nothing.
+// Counts of the whole process. All accesses are relaxed, because a count orders nothing.
 std::atomic<std::size_t> mapped_bytes{0};  // by map_memory()
 std::atomic<std::size_t> num_blocks{0};    // of allocate()
 
 std::size_t total_bytes() { return static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page_bytes(); }
 
-// MemAvailable of /proc/meminfo in bytes; 0 where there is none.
+// MemAvailable of /proc/meminfo in bytes; 0 if the file has no such line.
 std::size_t available_bytes() {
   std::ifstream file("/proc/meminfo");
   std::string key;
@@ -54,14 +54,14 @@ void* reserve_addresses(std::size_t bytes) noexcept {
 void release_addresses(void* base, std::size_t bytes) noexcept { munmap(base, bytes); }
 
 bool map_memory(void* at, std::size_t bytes) noexcept {
-  // The operating system promises more memory than it has, so mapped bytes are counted here. relaxed: a count, which orders nothing.
+  // The operating system overcommits memory, so mapped bytes are counted here. relaxed: a count, which orders nothing.
   bool const mapped =
       mapped_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes <= total_bytes() && mprotect(at, bytes, PROT_READ | PROT_WRITE) == 0;
   if (!mapped) mapped_bytes.fetch_sub(bytes, std::memory_order_relaxed);
   return mapped;
 }
 void unmap_memory(void* at, std::size_t bytes) noexcept {
-  // New pages replace the old ones: a change of the protection alone would keep the memory.
+  // New pages replace the old ones, because a change of the protection alone would keep the memory.
   (void)mmap(at, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
   mapped_bytes.fetch_sub(bytes, std::memory_order_relaxed);  // relaxed: a count, which orders nothing
 }

@@ -6,7 +6,7 @@
 
 namespace gpuheap::simulator {
 
-// A bijection of 64 bits that spreads every input bit (the finaliser of splitmix64).
+// A bijection of 64 bits in which each input bit affects all output bits (the finaliser of splitmix64).
 [[nodiscard]] constexpr std::uint64_t mix(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;

@@ -1,4 +1,4 @@
-// Names and reports in words.
+// The names of operations and failures, and the reports about lanes.
 #include <algorithm>
 #include <tuple>
 
@@ -132,7 +132,7 @@ std::string report::name_of(lane const& l) {
 
 namespace {
 
-// Lanes of the warp that do the same as its lane `first`.
+// The lanes in `among` that do the same operation at the same place as `first`.
 lane_bits lanes_like(warp const& w, lane const& first, lane_bits among) {
   bool const masked = (w.waiting >> first.index & 1) != 0;
   lane_bits alike = 0;
@@ -150,7 +150,7 @@ std::string report::lanes_of(machine const& m) {
   static constexpr unsigned most_lines = 40;
   std::string text;
   unsigned num_lines = 0, lanes_left_out = 0, lanes_not_started = 0;
-  // Those that wait come first: they are what a deadlock is about.
+  // Lanes that wait come first, because a deadlock consists of them.
   for (bool const running : {false, true}) {
     for (block const& b : m.slots_) {
       for (std::uint32_t i = 0; i < b.num_warps; ++i) {

@@ -1,10 +1,10 @@
 // The lanes of one core that can run, and the choice of the next one: the four schedulers.
-// A turn is a number of scheduling points that one lane runs without the scheduler being asked. Every decision is a function of the seed
-// and of the calls made so far.
+// A turn is the number of scheduling points for which one lane runs before the scheduler chooses again. Every decision is a function of the
+// seed and of the calls made so far.
 // - run_through, round_robin: a ring; the cursor is the running lane.
-// - random: an array, drawn from uniformly.
+// - random: an array, from which the next lane is drawn uniformly.
 // - pct: a binary heap by priority (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees of Finding Bugs", ASPLOS
-// 2010). The paper takes the number of points of a run as known; here it is drawn per launch from 2^4 to 2^19.
+// 2010). The paper takes the number of points of a run as known; here each launch draws it, a power of two from 2^4 to 2^19.
 #pragma once
 
 #include <gpuheap_simulator/lane.hpp>
@@ -37,8 +37,8 @@ class run_queue {
   [[nodiscard]] std::size_t size() const { return size_; }
   [[nodiscard]] bool draws_by_chance() const { return kind_ == scheduler_kind::random || kind_ == scheduler_kind::pct; }
 
-  // A lane that has just become able to run. In a ring it joins the end of the round; run_through lets it go next, so that few lanes are
-  // under way at once.
+  // Adds a lane that has just become able to run. round_robin puts it at the end of the round. run_through does so with a lane that has
+  // just started, and lets a woken lane run next, so that few lanes are started and unfinished at a time.
   void add(lane* l) {
     l->runnable = true;
     ++size_;
@@ -60,7 +60,7 @@ class run_queue {
         return;
     }
   }
-  // While on, lanes that are added have just started.
+  // While on, the lanes that are added are lanes that have just started.
   void set_starting(bool on) { starting_ = on; }
 
   void remove(lane* l) {
@@ -94,7 +94,7 @@ class run_queue {
     }
   }
 
-  // The lane that runs next, now that `me` has used up its turn. `steps`: points passed since the launch.
+  // The lane that runs next, now that `me` has used up its turn. `steps`: points passed since the launch began.
   [[nodiscard]] lane* after_turn(lane* me, std::uint64_t steps) {
     switch (kind_) {
       case scheduler_kind::run_through:
@@ -104,7 +104,7 @@ class run_queue {
         return array_[random_->below(static_cast<std::uint32_t>(array_.size()))];
       case scheduler_kind::pct:
         if (next_drop_ < drops_.size() && steps >= drops_[next_drop_]) {
-          // Each drop gives a priority that is below all initial ones and differs from those of other drops.
+          // Each drop gives `me` a priority below all initial priorities, and different from those of other drops.
           set_priority(me, lowest_initial_priority - 1 - next_drop_++);
           turns_in_a_row_points_ = 0;
         } else if (array_.front() == me && (turns_in_a_row_points_ += turn_) >= patience_) {
@@ -128,7 +128,7 @@ class run_queue {
     }
     return nullptr;
   }
-  // Called when `me` has nothing to do but wait for others.
+  // Called when `me` can only wait for other lanes.
   void backs_off(lane* me) {
     if (kind_ == scheduler_kind::pct) drop_below_all(me);
   }

@@ -1,6 +1,6 @@
 // Tells AddressSanitizer and ThreadSanitizer about fibers. In other builds the functions are empty.
 //
-// The library itself is never built with -fsanitize=thread, so the build says by macro which sanitizer the program has:
+// The library itself is never built with -fsanitize=thread, so the build defines macros that say which sanitizer the program has:
 // GPUHEAP_SIMULATOR_TSAN, GPUHEAP_SIMULATOR_ASAN (0 or 1).
 #pragma once
 
@@ -28,7 +28,7 @@ namespace gpuheap::simulator::hooks {
 inline constexpr bool under_tsan = GPUHEAP_SIMULATOR_TSAN != 0;
 inline constexpr bool under_asan = GPUHEAP_SIMULATOR_ASAN != 0;
 
-// Before a jump from `from` (null: it never runs again) to `to`.
+// Called before a jump from `from` to `to`. `from` is null if the fiber that jumps never runs again.
 inline void leaving([[maybe_unused]] resumable* from, [[maybe_unused]] resumable const& to) {
 #if GPUHEAP_SIMULATOR_ASAN
   __sanitizer_start_switch_fiber(from != nullptr ? &from->on->fake_frames : nullptr, to.on->bottom,
@@ -39,7 +39,8 @@ inline void leaving([[maybe_unused]] resumable* from, [[maybe_unused]] resumable
 #endif
 }
 
-// After a jump, on the stack of `me`. `left_host`: the host's stack if the jump came from there, else null: its bounds are noted.
+// Called after a jump, on the stack of `me`. `left_host` is the host's stack if the jump came from there, and null otherwise. The function
+// records that stack's bounds.
 inline void arrived([[maybe_unused]] resumable const& me, [[maybe_unused]] stack* left_host) {
 #if GPUHEAP_SIMULATOR_ASAN
   void const* bottom = nullptr;
@@ -52,7 +53,7 @@ inline void arrived([[maybe_unused]] resumable const& me, [[maybe_unused]] stack
 #endif
 }
 
-// A stack is about to serve a new lane after an abandoned one.
+// Called before a stack serves a new lane. An abandoned lane may have left frames on it.
 inline void renew([[maybe_unused]] stack& s) {
   s.fake_frames = nullptr;
 #if GPUHEAP_SIMULATOR_ASAN
@@ -85,7 +86,7 @@ inline void release([[maybe_unused]] void* p) {
   __tsan_release(p);
 #endif
 }
-// The same for a fiber that will not run again.
+// Does release(p) in the name of `fiber`, which will not run again.
 inline void release_as([[maybe_unused]] void* fiber, [[maybe_unused]] void* p) {
 #if GPUHEAP_SIMULATOR_TSAN
   void* const self = __tsan_get_current_fiber();
@@ -100,8 +101,8 @@ inline void acquire([[maybe_unused]] void* p) {
 #endif
 }
 
-// While an object of this type lives, a lane's fiber counts as the host. The scheduler's own containers need that: the sanitizer watches
-// their memory through malloc and memmove, although the scheduler itself is unchecked.
+// While an object of this type lives, ThreadSanitizer takes the lane's fiber for the host. The scheduler's own containers need that:
+// although the scheduler is not instrumented, the sanitizer intercepts the malloc and memmove that the containers call.
 class as_host {
  public:
   explicit as_host([[maybe_unused]] resumable const& host) {

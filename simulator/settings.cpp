@@ -1,4 +1,4 @@
-// Settings of the calling host thread, from the environment and from scopes.
+// The settings of the calling host thread, from the environment and from scopes.
 #include <gpuheap_simulator/settings.hpp>
 
 #include <charconv>
@@ -46,7 +46,7 @@ void read_scheduler(char const* variable, scheduler_kind& value) {
   refuse(variable, text, "run_through, round_robin, random or pct");
 }
 
-// warp:point:length, the length a number or "ever".
+// Reads warp:point:length, where length is a number or "ever".
 void read_stall(char const* variable, stall& value) {
   char const* const text = std::getenv(variable);
   if (text == nullptr || *text == 0) return;
@@ -66,7 +66,7 @@ void read_stall(char const* variable, stall& value) {
   } else {
     good = good && number(read.points) && at == end;
   }
-  if (!good) refuse(variable, text, "warp:point:length, as 3:40:10000, or 3:40:ever");
+  if (!good) refuse(variable, text, "warp:point:length, such as 3:40:10000 or 3:40:ever");
   value = read;
 }
 

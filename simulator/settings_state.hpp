@@ -1,4 +1,4 @@
-// The settings of a host thread, and where they are kept.
+// The settings of a host thread, and the function that finds them.
 #pragma once
 
 #include <gpuheap_simulator/settings.hpp>

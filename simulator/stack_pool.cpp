@@ -16,11 +16,11 @@ constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t stacks_per_mapping = 64;
 constexpr std::size_t sizeof_header = 64;
 static_assert(sizeof(stack) <= sizeof_header);
-// Tops are staggered within their page: at equal offsets all lanes' hot frames would share a few sets of the first-level cache.
+// Tops are staggered within their page, because at equal offsets the hot frames of all lanes would share a few sets of the CPU's L1 cache.
 constexpr std::size_t stagger_bytes = 192;
 constexpr std::size_t stagger_steps = 16;
 
-// ThreadSanitizer's fibers in the whole process; a core with none to reuse makes more.
+// The limit of ThreadSanitizer's fibers in the whole process. A pool that has no stack to reuse exceeds it.
 constexpr unsigned most_fibers = 2048;
 std::atomic<unsigned> num_fibers{0};
 }  // namespace
@@ -50,7 +50,7 @@ void stack_pool::grow() {
   mappings_.push_back(base);
   for (std::size_t i = stacks_per_mapping; i-- > 0;) {
     std::byte* const low = static_cast<std::byte*>(base) + i * stride;
-    (void)mprotect(low, page_bytes, PROT_NONE);  // refused when the process has too many mappings: then there is no guard
+    (void)mprotect(low, page_bytes, PROT_NONE);  // fails when the process has too many mappings; the stack then has no guard
     std::byte* const high = low + stride - (i % stagger_steps) * stagger_bytes;
     auto* const s = reinterpret_cast<stack*>(high - sizeof_header);
     s->bottom = low + page_bytes;

@@ -1,10 +1,10 @@
-// Stacks of lanes, made once per OS thread and reused for ever.
+// Stacks of lanes. Each OS thread maps its own, and reuses them for later lanes and launches.
 //
-// Under ThreadSanitizer a stack comes with a fiber, by which the sanitizer tells lanes apart. The two must change hands together, or one
-// lane's frames would race with those of the lane that had the stack before. Fibers are expensive (100 us) and few (about 8000 in a
-// process), so they are kept from launch to launch: a launch orders what the lanes of different launches did. Within a launch a lane gets a
-// stack that no lane of that launch has had, while there are enough. Later lanes get the stack of the lane that finished first, and a race
-// between these two goes unseen.
+// Under ThreadSanitizer each stack has a fiber, by which the sanitizer tells lanes apart. A stack and its fiber always go to a new lane
+// together. Otherwise the sanitizer would report races between a lane's frames and those of the stack's previous lane. A fiber takes 100 us
+// to make, and a process can have about 8000, so later launches reuse them. Reuse by a later launch hides no race, because launches are
+// ordered. Within a launch, a lane gets a stack that no lane of that launch has had, while there are enough. Later lanes get the stack of
+// the lane that finished first, and a race between two lanes of one stack is not found.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct stack {
   std::byte const* bottom;  // lowest usable byte; below it lies a guard page
   std::byte* top;
   stack* next_free;
-  void* fiber;        // ThreadSanitizer's, or null
-  void* fake_frames;  // AddressSanitizer's, of a thread that runs on the stack
+  void* fiber;        // ThreadSanitizer's fiber, or null
+  void* fake_frames;  // AddressSanitizer's fake stack of the lane that runs on this one
 };
 
 class stack_pool {
@@ -33,7 +33,7 @@ class stack_pool {
   stack_pool(stack_pool const&) = delete;
   stack_pool& operator=(stack_pool const&) = delete;
 
-  // All stacks given out later have `bytes` (rounded up to pages). Changing the size frees the pooled ones; none may be out.
+  // All stacks given out later have `bytes` (rounded up to pages). A change of the size unmaps all stacks, so none may be in use.
   void set_stack_bytes(std::size_t bytes);
   // Throws std::bad_alloc when the system has no memory.
   [[nodiscard]] stack* take() {
@@ -43,17 +43,17 @@ class stack_pool {
     free_ = s->next_free;
     return s;
   }
-  // For a lane that has finished. It may still be running on the stack.
+  // Takes back the stack of a lane that has finished. The caller may still run on it.
   void release(stack* s) {
     if constexpr (keeps_fibers) return finished_.push_back(s);
     push(s);
   }
-  // For a lane that was abandoned somewhere in its frames.
+  // Takes back the stack of a lane that was abandoned in the middle of its frames.
   void release_abandoned(stack* s) {
     if constexpr (keeps_fibers) destroy_fiber(s);
     push(s);
   }
-  // Call when a launch has ended: all that its lanes did happens before all that follows.
+  // Called after a launch. All that the launch's lanes did happens before all that follows.
   void end_launch();
 
  private:
@@ -70,7 +70,7 @@ class stack_pool {
 
   std::size_t stack_bytes_ = 0;
   stack* free_ = nullptr;
-  std::deque<stack*> finished_;  // in this launch; under ThreadSanitizer only
+  std::deque<stack*> finished_;  // stacks of lanes that finished in this launch; under ThreadSanitizer only
   std::vector<void*> mappings_;
   std::size_t mapping_bytes_ = 0;
 };

@@ -1,4 +1,4 @@
-// The stores to one location that a load may still return, and which thread has read which of them.
+// The stores to one location that a load may still return, and a record of which thread has read which store.
 //
 // Stores are numbered in modification order, which is the order of execution; the newest is what memory holds. At most `longest_history`
 // are kept.
@@ -36,11 +36,12 @@ class store_history {
     (*this)[0] = {value, {}, {}};
     forget_reads();
   }
+  // Forgets all stores, and returns their clocks to `order`.
   void forget(happens_before& order) {
     for (std::uint32_t i = 0; i < count_; ++i) order.drop((*this)[first_ + i].release);
     clear();
   }
-  // Forgets all stores without giving their clocks back, for a pool that has been reset.
+  // Forgets all stores without returning their clocks, because the pool of clocks has been reset.
   void clear() {
     count_ = 0;
     forget_reads();
@@ -72,13 +73,13 @@ class store_history {
     return number;
   }
 
-  // Notes that `v` has read store `number`. The note is kept until that store is the oldest, when it excludes nothing any more.
+  // Records that `v` has read store `number`. The record is kept until that store is the oldest, because it then excludes no store.
   void note_read(thread_view const& v, std::uint32_t number, std::size_t num_slots) {
     if (number == first_) return;
     if (last_read_.empty()) last_read_.resize(num_slots);
     if (std::uint32_t const position = last_read_[v.slot]; position != 0) {
       read_record& r = reads_[position - 1];
-      if (r.number == number) return;  // the earlier moment says it already
+      if (r.number == number) return;  // the earlier record already says so
       if (r.by.epoch == v.epoch) {
         r.number = number;
         return;
@@ -89,8 +90,8 @@ class store_history {
     last_read_[v.slot] = static_cast<std::uint32_t>(reads_.size());
   }
 
-  // Whether some kept store does not happen before a plain access that `v` makes now. A plain write also asks has_unknown_read(), the same
-  // of the reads that were noted.
+  // Whether some kept store does not happen before a plain access that `v` makes now (a plain write, if `writes`). has_unknown_read() says
+  // the same of the recorded reads, and matters to plain writes only.
   [[nodiscard]] bool has_unknown_store(thread_view const& v, bool writes) const {
     for (std::uint32_t i = 0; i < count_; ++i) {
       moment const by = (*this)[first_ + i].by;
@@ -130,7 +131,7 @@ class store_history {
   std::uint32_t count_ = 0;
   std::vector<stored> ring_;
   std::vector<read_record> reads_;
-  std::vector<std::uint32_t> last_read_;  // by slot: one more than the position in reads_ of its last record; empty until one is made
+  std::vector<std::uint32_t> last_read_;  // by slot: the index of its last record in reads_ plus 1, or 0; empty until the first record
   std::size_t prune_at_ = first_prune;
 };
 

@@ -1,5 +1,5 @@
-// Happens-before clocks: for each resident lane the latest of its epochs that is known. Shared, counted by reference, changed only by a
-// sole owner.
+// Vector clocks of the happens-before relation: for each resident lane, the latest epoch of it that is known. Several owners share a clock
+// by a reference count, and only a sole owner changes it.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace gpuheap::simulator {
 
-// Followed in memory by the epochs, `num_lanes` of the pool rounded up to 4.
+// The epochs follow it in memory: as many as the pool has lanes, rounded up to a multiple of 4.
 struct alignas(16) vector_clock {
   std::uint32_t references;
   vector_clock* next_free;
@@ -31,10 +31,10 @@ class clock_pool {
       entries_ = entries;
     }
     free_ = nullptr;
-    for (auto const& chunk : chunks_) thread_chunk(chunk.get());
+    for (auto const& chunk : chunks_) add_to_free_list(chunk.get());
   }
 
-  // All entries 0. The caller owns one reference.
+  // A clock with all entries 0. The caller owns one reference.
   [[nodiscard]] vector_clock* make_zero() {
     vector_clock* const c = take();
     std::memset(c->epochs(), 0, entries_ * sizeof(std::int32_t));
@@ -54,14 +54,14 @@ class clock_pool {
     c->next_free = free_;
     free_ = c;
   }
-  // Gives the owner a clock of its own: copies `c` if it is shared.
+  // Makes the caller the sole owner of `c`, by a copy if the clock is shared.
   void make_sole(vector_clock*& c) {
     if (c->references == 1) return;
     vector_clock* const mine = copy_of(c);
     drop(c);
     c = mine;
   }
-  // Entrywise maximum into `to`, which must have one owner.
+  // Writes the entrywise maximum of both into `to`, which must have one owner.
   void join(vector_clock& to, vector_clock const& from) const {
     using four = std::int32_t __attribute__((vector_size(16)));
     auto* const a = reinterpret_cast<four*>(to.epochs());
@@ -76,7 +76,7 @@ class clock_pool {
   static constexpr std::size_t clocks_per_chunk = 64;
 
   [[nodiscard]] std::size_t clock_bytes() const { return sizeof(vector_clock) + entries_ * sizeof(std::int32_t); }
-  void thread_chunk(std::byte* chunk) {
+  void add_to_free_list(std::byte* chunk) {
     for (std::size_t i = clocks_per_chunk; i-- > 0;) {
       auto* const c = reinterpret_cast<vector_clock*>(chunk + i * clock_bytes());
       c->next_free = free_;
@@ -86,7 +86,7 @@ class clock_pool {
   [[nodiscard]] vector_clock* take() {
     if (free_ == nullptr) {
       chunks_.emplace_back(new (std::align_val_t{16}) std::byte[clocks_per_chunk * clock_bytes()]);
-      thread_chunk(chunks_.back().get());
+      add_to_free_list(chunks_.back().get());
     }
     vector_clock* const c = free_;
     free_ = c->next_free;

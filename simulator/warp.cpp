@@ -10,7 +10,7 @@ namespace gpuheap::simulator {
 
 namespace {
 
-constexpr std::uint64_t poison = 0xdeadbeefdeadbeef;  // what shuffle_up, _down, _xor give where the source lane takes no part
+constexpr std::uint64_t poison = 0xdeadbeefdeadbeef;  // the result of shuffle_up, _down and _xor if the source lane is not in the mask
 
 // stop() abandons the lane's frames, and no destructor runs. So the text is finished, and its parts are destroyed, before that call.
 template <class Text, class... Lanes>
@@ -69,7 +69,7 @@ void each(warp& w, lane_bits mask, F f) {
   for (; mask != 0; mask &= mask - 1) f(w.lanes[__builtin_ctz(mask)]);
 }
 
-// `source(lane)` is the lane read from; outside 0..31 the lane gets its own value.
+// `source(lane)` is the number of the lane that `lane` reads from. If it is above 31, `lane` gets its own value.
 template <class Source>
 void shuffle(warp& w, lane_bits mask, Source source) {
   each(w, mask, [&](lane& l) {
@@ -82,7 +82,7 @@ void shuffle(warp& w, lane_bits mask, Source source) {
   });
 }
 
-// All lanes of the mask have arrived: computes each one's result.
+// Called when all lanes of the mask have arrived. Computes the result of each.
 void complete(machine& m, warp& w, operation what, lane_bits mask) {
   switch (what) {
     case operation::ballot:
@@ -160,8 +160,8 @@ void rendezvous(lane* me) {
   w.waiting |= self;
   if ((w.waiting & mask) != mask) return m.park(me);
   // A lane of the mask that waits in a call with another mask may still make this call later, so its absence is no mistake yet. If it never
-  // comes, no thread can run, and the launch ends with a list of the threads and what they wait in. Two different calls with one mask can
-  // never meet.
+  // does, no thread can run in the end, and the launch fails with a list of the threads and the operations that they wait in. Different
+  // calls with the same mask can never meet, so they are misuse at once.
   bool here = true;
   each(w, mask, [&](lane const& peer) {
     if (peer.mask == mask && peer.doing != me->doing) [[unlikely]]
@@ -185,7 +185,7 @@ std::uint32_t active_mask(site where) {
   m.note_gather(w);
   w.gathered |= lane_bits{1} << me->index;
   if (m.releases_early()) {
-    // The lanes that wait at this line are released now. The caller has not stopped.
+    // The lanes that wait at this line are released now. The caller has not been parked, so it is not woken.
     lane_bits group = 0;
     each(w, w.gathered, [&](lane const& l) { group |= static_cast<lane_bits>(l.at() == where) << l.index; });
     each(w, group, [&](lane& l) { l.result = group; });

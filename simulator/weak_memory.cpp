@@ -1,4 +1,4 @@
-// Atomic accesses in the weak mode. Plain ones are in data_race.cpp.
+// Atomic accesses in the weak mode. Plain accesses are in data_race.cpp.
 #include "weak_memory.hpp"
 
 #include "machine.hpp"

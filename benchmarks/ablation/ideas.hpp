@@ -1,7 +1,8 @@
-// gpuheap's allocator with one idea switched off each: what does it buy? Built with GPUHEAP_BENCH_ABLATION, for the suite `ablation`.
+// The default allocator, each time without one of its ideas, to measure what the idea is worth. Built with GPUHEAP_BENCH_ABLATION, for the
+// suite `ablation`.
 //
-// They are baselines to the benchmark, so that no other suite takes them for allocators, and right ones all the same: what an idea saves is
-// time or memory.
+// The variants are baselines to the benchmark, so that no other suite takes them for allocators. They are correct all the same: an idea
+// saves only time or memory.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans.hpp>

@@ -1,8 +1,8 @@
-// The baseline bump_sharded: the least that handing out memory of one's own costs. Each SM has a counter that only rises, the lanes of a
-// warp that ask together add to it once, and free does nothing.
+// The baseline bump_sharded: a lower bound of the time of an allocator that hands out separate memory. Each SM has a counter that only
+// rises, the lanes of a warp that ask together add to it once, and free does nothing.
 //
 // Layout:  counter of shard 0 (8 bytes, alone in 1 KiB), shard 1, ...   then the shards' equal parts of the pool
-// A shard that is used up answers nullptr, whatever the others still have.
+// A used-up shard returns nullptr, even if others have memory left.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

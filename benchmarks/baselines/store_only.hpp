@@ -1,5 +1,5 @@
-// The baseline store_only: no allocator at all. A request is answered with an address computed from the thread's number, so that a case's
-// kernels cost what they cost without allocation: the launch, the store and the load.
+// The baseline store_only: no allocator at all. A request gets an address computed from the thread's number, so the times are those of a
+// case's kernels without allocation: the launch, the store and the load.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -1,5 +1,5 @@
-// alloc_bounded: alloc_single with kernels that are compiled for at most so many registers a thread, or for the number that suits the
-// allocator best. All other cases compile their kernels as a program does that says nothing about registers.
+// alloc_bounded: alloc_single with kernels that are compiled with a bound on the registers of a thread, or with the bound that suits the
+// allocator best. All other cases compile their kernels without a bound, as most programs do.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// alloc_repeated: every thread asks for one block after the other, then all are given back. By default the lanes of one warp, each a
-// hundred times: what an allocation costs that comes after others of its warp. Times are per allocation of a thread, so that points of
-// different numbers compare; those of short kernels are mostly the kernel's own.
+// alloc_repeated: every thread asks for one block after the other, then all blocks are freed. By default the lanes of one warp ask a
+// hundred times each, which shows the cost of an allocation that follows others of its warp. Times are per allocation of a thread, so
+// points of different numbers compare; those of short kernels are mostly the kernel's own.
 #pragma once
 
 #include "harness/allocation_rounds.hpp"

@@ -1,5 +1,5 @@
-// burst: all threads allocate at once until much is live, a random half is freed, and requests of other sizes have to find room in what
-// that left.
+// burst: all threads allocate at once until much is live, a random half is freed, and requests of other sizes have to find room in the
+// gaps.
 #pragma once
 
 #include "workloads/slots/slot_heap.hpp"

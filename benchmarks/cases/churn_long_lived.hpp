@@ -1,6 +1,6 @@
-// churn_long_lived: churn in which some blocks live to the end, so that free memory is always broken up by them. A kernel a round: every
-// thread takes a block of a random size and gives back the one that it took four rounds before, unless that one lives long. Does the heap
-// get slower, and does it spread?
+// churn_long_lived: churn in which some blocks live to the end, so they always break up the free memory. Each round is a kernel: every
+// thread takes a block of a random size and frees the one that it took four rounds before, unless that one lives long. The case shows
+// whether the heap gets slower, and whether it spreads.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -1,5 +1,5 @@
-// collective_locking: every thread changes what one lock protects: with a collective mutex, which the lanes of a warp that come together
-// hold together, and with a lock that each of them takes by itself.
+// collective_locking: every thread changes data that one lock protects: with a collective mutex, which the lanes of a warp hold together if
+// they come together, and with a lock that each lane takes by itself.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>

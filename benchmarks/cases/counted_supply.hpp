@@ -1,5 +1,5 @@
-// counted_supply: every thread takes one unit of a supply, which threads that find nothing enlarge, a batch at a time: with a bulk
-// semaphore, which tells as many to do so as are needed, and with a plain counting semaphore and a lock for the one that does.
+// counted_supply: every thread takes one unit of a supply. Threads that find none enlarge the supply, a batch at a time: with a bulk
+// semaphore, which lets as many threads as needed do so, and with a counting semaphore and a lock for the one that does.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>

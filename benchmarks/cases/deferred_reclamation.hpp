@@ -1,5 +1,5 @@
-// deferred_reclamation: threads read what a table's slots point to, and some put something else there; what was there ends when no thread
-// can be looking at it: by read-copy-update whose writers leave that to the one that waits for readers anyway, or each wait themselves.
+// deferred_reclamation: threads read the entries of a table, and some replace an entry. A replaced entry ends when no thread can still read
+// it. With read-copy-update a writer either leaves the entry to the thread that waits for readers already, or waits itself.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>

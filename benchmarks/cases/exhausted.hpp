@@ -1,5 +1,5 @@
-// exhausted: what requests cost that find no memory. A kernel of requests is timed on an empty heap, then the same kernel on a full one,
-// where all fail. Afterwards everything is given back, and the heap must serve again.
+// exhausted: the cost of requests that find no memory. A kernel of requests is timed on an empty heap, then the same kernel on a full heap,
+// where all requests fail. Afterwards all blocks are freed, and the heap must serve again.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

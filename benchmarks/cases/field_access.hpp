@@ -1,5 +1,6 @@
-// field_access: every thread adds to the first fields of its objects, of eight that each has. What DynaSOAr's layout buys: the objects lie
-// as structure of arrays in an object_heap, or one after the other, as structs do in any other heap. Springer and Masuhara 2019, section 6.
+// field_access: every thread adds to the first fields of its objects, which have eight fields each. The case shows the gain of DynaSOAr's
+// layout: the objects lie as structure of arrays in an object_heap, or one after the other, as structs do in any other heap. Springer and
+// Masuhara 2019, section 6.
 #pragma once
 
 #include <gpuheap/object_heap.hpp>

@@ -1,5 +1,5 @@
-// fragmentation: how far apart the blocks of one kernel lie, at first and after rounds of taking and giving back, and what rounding them up
-// costs.
+// fragmentation: the distance between the blocks of one kernel, at first and after rounds of allocating and freeing, and the memory that
+// rounding takes.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

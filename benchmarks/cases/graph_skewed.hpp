@@ -1,5 +1,6 @@
-// graph_skewed: a graph one vertex of which has millions of edges, as the most connected user of a social network: one list of many
-// megabytes among very many of a few bytes. Made at once, or grown by batches. An allocator that cannot give such a list cannot do it.
+// graph_skewed: a graph in which one vertex has millions of edges, like the most connected user of a social network: one list of many
+// megabytes among very many of a few bytes. The list is made at once, or grown by batches. An allocator that cannot serve such a list is
+// unsupported.
 #pragma once
 
 #include "cases/graph_update.hpp"

@@ -1,5 +1,6 @@
-// larson: the device's form of Larson and Krishnan's server simulation (ISMM 1998). Every thread replaces random ones of the blocks that it
-// inherited, and leaves them to a thread of another block in the next kernel: what it frees was mostly taken by another block's thread.
+// larson: the device's form of Larson and Krishnan's server simulation (ISMM 1998). Every thread replaces random blocks among those that it
+// has taken over, and leaves its blocks to a thread of another thread block in the next kernel. So most blocks that it frees were allocated
+// by another thread block.
 #pragma once
 
 #include "workloads/slots/slot_heap.hpp"

@@ -1,5 +1,5 @@
-// leak_growth: in each round every thread asks for blocks and frees most of them; the others stay for good. How much slower are requests
-// and frees once much has been left behind?
+// leak_growth: in each round every thread asks for blocks and frees most of them; the others stay for good. The case shows how much slower
+// requests and frees become when many blocks have been left behind.
 #pragma once
 
 #include "workloads/slots/slot_heap.hpp"

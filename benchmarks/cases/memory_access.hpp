@@ -1,5 +1,5 @@
-// memory_access: is memory from the heap as quick to reach as any other? Every thread writes or reads its own block whole; the blocks of a
-// warp's threads were asked for together. The same kernel on blocks that lie one after another in an array is the measure.
+// memory_access: the speed of accesses to memory from the heap. Every thread writes or reads its whole block; the threads of a warp asked
+// for their blocks together. The same kernel is timed for comparison on blocks that lie one after another in an array.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -97,7 +97,7 @@ struct memory_access {
   }
 
  private:
-  // Where each block begins in an array that holds them side by side, and the array's length at the end.
+  // The offset of each block in an array that holds the blocks side by side, and the array's length at the end.
   template <class Requests>
   static std::vector<simt::uint64_t> packed(Requests const& requests) {
     std::vector<simt::uint64_t> offsets(std::size_t{requests.threads} + 1, 0);

@@ -1,5 +1,5 @@
-// presplit: alloc_cycle_dealloc by the circular lists of Reg-Eff, whose memory is split in another way at the start: what Vinkler and
-// Havran (2014, section 7) leave to later work.
+// presplit: alloc_cycle_dealloc by the circular lists of Reg-Eff, with other ways to split their memory at the start. Vinkler and Havran
+// (2014, section 7) leave this to later work.
 #pragma once
 
 #include "harness/page_sizes.hpp"

@@ -1,5 +1,5 @@
-// pressure: many size classes in a heap that is nearly full. Threads fill it with blocks of random sizes, give a random half back, and fill
-// it again with others, several times. How full may it be before a request fails that would still fit?
+// pressure: many size classes in a heap that is nearly full. Threads fill it with blocks of random sizes, free a random half, and fill it
+// again with others, several times. The case shows how full the heap may be before it refuses a request that would still fit.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -161,7 +161,7 @@ struct pressure {
         });
         auto const now = tally.download(stream)[0];
         if (auto fault = now.blocks.fault(); !fault.empty()) return wrong("fill " + std::to_string(fill) + ": " + fault);
-        // Where nothing failed: as far as the fill went, which is the limit but for less than a request.
+        // The bytes that were live when no request failed: the limit, or less by under one request.
         simt::uint64_t const reached = now.live_bytes + largest > limit ? limit : now.live_bytes;
         least = std::min(least, now.first_null_bytes == no_null ? reached : now.first_null_bytes);
         if (n != 0 && fill != 0) kernel_us.samples.push_back(us);

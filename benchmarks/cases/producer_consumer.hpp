@@ -1,5 +1,5 @@
-// producer_consumer: every second block only asks, the others only free what the former asked for in the kernel before. Both kinds run in
-// the same kernel.
+// producer_consumer: thread blocks with even numbers only ask; those with odd numbers only free the blocks that the former got in the
+// kernel before. Both kinds run in the same kernel.
 #pragma once
 
 #include "workloads/slots/slot_heap.hpp"

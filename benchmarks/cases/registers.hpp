@@ -1,5 +1,4 @@
-// registers: what the compiler made of the allocator: registers and stack of kernels that call malloc, free, both, or churn. Nothing is
-// run.
+// registers: the registers and the stack that the compiler gave to kernels that call malloc, free, both, or churn. Nothing is run.
 #pragma once
 
 #include <gpuheap/simt/launch.hpp>

@@ -1,9 +1,9 @@
-// utilisation: how much of a heap, metadata included, is in blocks when the first request fails. A block counts with its whole size,
-// rounding included; the loss by rounding is the subject of another case (fragmentation). Of an allocator that leaves a share of the heap
-// to another heap, for large requests, `utilisation_of_own` is what the papers count: the same without that share.
+// utilisation: the share of a heap, metadata included, that is in blocks when the first request fails. A block counts with its whole size,
+// rounding included; the case fragmentation shows the loss by rounding. If an allocator leaves a share of the heap to another heap for
+// large requests, `utilisation_of_own` is the utilisation without that share, as papers count it.
 //
-// Kernels of at most a quarter of the requests that are still expected, from many threads down to one warp, so that few requests are under
-// way when the first one fails. An uncounted fill before tells how many to expect.
+// The kernels make at most a quarter of the requests that are still expected, with many threads at first and one warp at the end, so that
+// few requests are under way when the first one fails. An uncounted fill before shows how many requests to expect.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -118,7 +118,7 @@ template <class... Kernels>
 template <class Kernel>
 using as_it_is = Kernel;
 
-// `As`: what becomes of the timed kernels; a type that is made of one.
+// `As`: a template that makes, of each timed kernel, the type that is launched.
 template <class A, class Requests, template <class> class As = as_it_is>
 [[nodiscard]] outcome run_allocation_rounds(session const& s, point const& p, Requests const& requests) {
   if (auto reason = why_not_allocate<A>(s, p, requests); !reason.empty()) return unsupported(std::move(reason));

@@ -1,4 +1,4 @@
-// Which types are baselines: bounds to compare allocators with, that hand out addresses without managing the memory behind them.
+// Baselines: types that hand out addresses without managing the memory behind them, as bounds to compare allocators with.
 #pragma once
 
 namespace gpuheap::bench {

@@ -105,7 +105,7 @@ class block_pile {
   std::size_t count_ = 0;
 };
 
-// How many requests of a mean size may lie in a heap at once, and some more that fail or that are smaller than their sisters.
+// The number of requests of a mean size that may be in a heap at once, with room for some that fail or are smaller than the mean.
 [[nodiscard]] inline std::size_t pile_capacity(std::uint64_t heap_bytes, std::uint64_t mean_bytes, unsigned threads) {
   return heap_bytes / std::max<std::uint64_t>(16, mean_bytes * 9 / 10) + std::size_t{4} * threads;
 }

@@ -1,4 +1,4 @@
-// How a kernel of a case gives memory back: block by block, or where frees are collective, each warp all that it has.
+// The frees of a case's kernels: block by block, or, if frees are collective, all blocks of each warp together.
 #pragma once
 
 #include <gpuheap/allocator_members.hpp>

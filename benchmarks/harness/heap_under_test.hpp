@@ -32,7 +32,7 @@ class heap_under_test {
     simt::synchronize(stream_);
   }
 
-  // Where blocks must lie. Base nullptr: only the allocator knows.
+  // The region in which blocks must lie. Base nullptr: only the allocator knows it.
   [[nodiscard]] memory::region range() const {
     if (A::traits.process_wide) return {};
     return {memory_.data(), memory_.size()};

@@ -1,4 +1,4 @@
-// Which of the known names a person probably meant.
+// A search for the known names that a person may have meant by an unknown one.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace gpuheap::bench {
 
-// How many letters have to be inserted, removed or replaced to make `b` of `a`.
+// The number of letters to insert, remove or replace that turn `a` into `b`.
 [[nodiscard]] std::size_t edit_distance(std::string_view a, std::string_view b);
 
 // " (did you mean NAME?)" for the nearest of `known`, or " (known: A, B, C)" when none is near.

@@ -1,4 +1,4 @@
-// How long a point goes on: until it has its runs, or, of an allocator so slow that they would take too long, as many as are enough.
+// The length of a point: it ends when it has its runs, or, if the allocator is so slow that these would take too long, when it has enough.
 #pragma once
 
 #include <algorithm>

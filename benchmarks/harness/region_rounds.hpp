@@ -30,7 +30,7 @@ struct region_times {
   simt::uint64_t malloc_cycles, work_cycles, free_cycles;
 };
 
-// How threads ask: by the call that the allocator is best at (`together`), or each as if it were alone.
+// The call by which threads ask: the one that suits the allocator best (`together`), or the call of a thread that asks alone.
 template <class Ref>
 [[nodiscard]] GPUHEAP_FN void* ask_for_region(Ref const& heap, simt::size_t bytes, bool together, block_scratch& scratch,
                                               simt::lane_mask lanes) {
@@ -43,7 +43,7 @@ template <class Ref>
   }
 }
 
-// Where regions come from and go to. A warp begins either together; no access moves over the barriers.
+// The requests and frees of regions. All lanes of a warp begin either of them together; no access moves across the barriers.
 template <class Ref>
 struct region_source {
   Ref heap;

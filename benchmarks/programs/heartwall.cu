@@ -126,7 +126,7 @@ struct place {
   int row, column;
 };
 
-// How far the heart has moved by a frame.
+// The distance that the heart has moved by a frame.
 place moved(int frame) {
   return {static_cast<int>(std::lround(9 * std::sin(0.6 * frame))), static_cast<int>(std::lround(7 * std::cos(0.6 * frame))) - 7};
 }

@@ -39,7 +39,7 @@ __host__ __device__ inline float score_of(float const* gradient_x, float const* 
   return mean > 0 ? mean * mean / fmaxf(variance, 1) : 0;
 }
 
-// How even and how steep the edge of the best circle around a pixel is.
+// The evenness and steepness of the edge of the best circle around a pixel.
 __global__ void score(float const* gradient_x, float const* gradient_y, float* scores) {
   int const at = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (at >= num_pixels) return;

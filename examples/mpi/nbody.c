@@ -1,5 +1,5 @@
-// Bodies that attract one another: each rank has some, sends their places to all others, and moves its own.
-// The arguments: bodies for each rank, steps, and `time` to print the time spent in malloc, in free, and in all.
+// Bodies that attract one another. Each rank has some of them, sends their positions to all ranks, and moves its own.
+// Arguments: the number of bodies of each rank, the number of steps, and `time` to print the times in malloc, in free, and in all.
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static void release(void *memory) {
   in_free += MPI_Wtime() - began;
 }
 
-// All ranks' bodies, `each` of a rank, by messages from each to each. The caller releases them.
+// Gathers the bodies of all ranks, `each` from every rank, by a message from every rank to every other. The caller releases them.
 static struct body *gather_bodies(const struct body *own, int each, int ranks) {
   int *counts = allocate(ranks * sizeof(int)), *from = allocate(ranks * sizeof(int));
   MPI_Request *requests = allocate(2 * ranks * sizeof(MPI_Request));
@@ -43,7 +43,7 @@ static struct body *gather_bodies(const struct body *own, int each, int ranks) {
   return all;
 }
 
-// One step of time: speeds, then places.
+// One time step: changes the speeds, then the positions.
 static void move(struct body *own, double (*speeds)[3], int each, const struct body *all, int n) {
   const double dt = 1.0 / 64, softening = 0.125;
   for (int i = 0; i < each; ++i) {

@@ -1,6 +1,6 @@
 // Made of nbody.c by gpuheap coalesce --mpi
-// Bodies that attract one another: each rank has some, sends their places to all others, and moves its own.
-// The arguments: bodies for each rank, steps, and `time` to print the time spent in malloc, in free, and in all.
+// Bodies that attract one another. Each rank has some of them, sends their positions to all ranks, and moves its own.
+// Arguments: the number of bodies of each rank, the number of steps, and `time` to print the times in malloc, in free, and in all.
 #include <math.h>
 #include <gpuheap/mpi/program.hpp>
 #include <stdio.h>
@@ -26,7 +26,7 @@ GPUHEAP_FN static void release(void *memory) {
   gpuheap::mpi::own<in_malloc_of_nbody>().in_free += MPI_Wtime() - began;
 }
 
-// All ranks' bodies, `each` of a rank, by messages from each to each. The caller releases them.
+// Gathers the bodies of all ranks, `each` from every rank, by a message from every rank to every other. The caller releases them.
 GPUHEAP_FN static struct body *gather_bodies(const struct body *own, int each, int ranks, bool coalesce = false) {
   int *counts = (int*)allocate(ranks * sizeof(int), coalesce), *from = (int*)allocate(ranks * sizeof(int), coalesce);
   MPI_Request *requests = (MPI_Request*)allocate(2 * ranks * sizeof(MPI_Request), coalesce);
@@ -44,7 +44,7 @@ GPUHEAP_FN static struct body *gather_bodies(const struct body *own, int each, i
   return all;
 }
 
-// One step of time: speeds, then places.
+// One time step: changes the speeds, then the positions.
 GPUHEAP_FN static void move(struct body *own, double (*speeds)[3], int each, const struct body *all, int n) {
   const double dt = 1.0 / 64, softening = 0.125;
   for (int i = 0; i < each; ++i) {
@@ -109,7 +109,7 @@ GPUHEAP_FN int rank_main(int argc, gpuheap::mpi::arguments argv) {
   return 0;
 }
 
-// What each rank has of its own in this file.
+// The variables that each rank has for itself in this file.
 using variables_of_nbody = gpuheap::mpi::variables<in_malloc_of_nbody>;
 [[maybe_unused]] static bool const variables_of_nbody_known = variables_of_nbody::known();
 GPUHEAP_FN void start_variables_of_nbody() { variables_of_nbody::start(); }

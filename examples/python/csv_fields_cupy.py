@@ -1,8 +1,8 @@
-"""Splits lines of CSV into their fields, in CuPy: one pass into strings that grow in a heap, and two passes without dynamic memory.
+"""Splits lines of CSV into their fields, in CuPy: in one pass with strings that grow in a heap, and in two passes without dynamic memory.
 
-A quoted field holds a quote as two, so how long a field is shows when it has been read. In one pass each thread reads a line, and appends to a string
-that gets a larger block whenever it is full. The baseline reads every line twice: it counts fields and characters, sums both up, and writes both into
-arrays. Both results are compared character by character; a picture shows how long fields are, and the times.
+A quoted field has two quotes for each quote in it, so its length is known only after it has been read. In the one pass each thread reads a line, and
+appends the characters of a field to a string that gets a larger block whenever it is full. The baseline reads every line twice: it counts fields and
+characters, scans both counts, and writes both into arrays. The program compares both results, and draws the lengths of the fields, and the times.
 
     python csv_fields_cupy.py [--lines 1000000] [--output FOLDER]
 """
@@ -26,12 +26,13 @@ import matplotlib.pyplot as plt
 
 RUNS = 5
 READER = """
-// Reads one line: field(), then next() until it says that the field has ended; `last` after the last field of the line.
+// Reads one line. For each field the caller calls field(), and then next() until it returns -1. After the last field of the line `last`
+// is true.
 struct reader {
   const char *at, *end;
   bool quoted, last;
   __device__ void field() { quoted = at != end && *at == '"'; if (quoted) ++at; }
-  // The next character of the field, or -1.
+  // Returns the next character of the field, or -1 at its end.
   __device__ int next() {
     while (at != end) {
       char c = *at++;
@@ -65,7 +66,7 @@ extern "C" __global__ void split(gpuheap_handle heap, const char* all, const lon
   *place = nullptr;
   while (!in.last) {
     text* field = resized(heap, nullptr, 16);
-    if (!field) return;  // the heap has a record of it
+    if (!field) return;  // no memory: check() raises an error
     field->length = 0;
     in.field();
     for (int c; (c = in.next()) >= 0; field->characters[field->length++] = c) {
@@ -129,7 +130,7 @@ def two_passes(module, characters, starts):
     return fields, field_ends, out
 
 
-# ---- both, compared
+# ---- the comparison
 COMPARE = """
 struct text { text* next; unsigned length, room; char characters[16]; };
 extern "C" __global__ void compare(text** lines, int n, const long long* fields, const long long* field_ends, const char* out, unsigned long long* wrong) {
@@ -148,7 +149,7 @@ extern "C" __global__ void compare(text** lines, int n, const long long* fields,
 
 
 def milliseconds(call) -> float:
-    """The median of some runs after one that compiles."""
+    """The median time of RUNS calls, after one call that compiles."""
     before, after = cupy.cuda.Event(), cupy.cuda.Event()
     times = []
     for _ in range(RUNS + 1):
@@ -161,7 +162,7 @@ def milliseconds(call) -> float:
 
 
 def csv(num_lines: int) -> tuple[bytes, np.ndarray]:
-    """Lines that end with a newline, and where each begins: 1 to 12 fields, most of them short, some quoted, a few long."""
+    """Random lines of 1 to 12 fields, most of them short, some quoted, a few long; and the position at which each line begins."""
     random = np.random.default_rng(1)
     plain = ["", "x", "42", "3.14159", "Tokyo", "2026-11-23", "some words in a row"]
     quoted = ['"a, b"', '"she said ""no"""', '""""', '""', '"' + "a long remark, with commas, " * 12 + '"']

@@ -1,8 +1,8 @@
-"""How often each k-mer stands in a sequence of DNA, in CuPy: one pass into a hash table that grows in a heap, and without dynamic memory.
+"""Counts how often each k-mer occurs in a sequence of DNA, in CuPy: in one pass with a hash table that grows in a heap, and without dynamic memory.
 
-In one pass each thread looks its k-mer up, and adds it to the table when it is the first to see it. Where two k-mers want one slot, a table of 16 more
-slots takes both: memory is taken for distinct k-mers alone, however many there are. The baseline writes every k-mer down, sorts them, and counts equal neighbours, as arrays have to be as long as the sequence. Both results are compared; a
-picture shows how often k-mers occur, and the times.
+In the one pass each thread looks up its k-mer, and adds it to the table if no thread has added it before. If two k-mers need the same slot, a table of
+16 more slots takes both. So the heap allocates memory for distinct k-mers only, however many there are. The baseline writes all k-mers into an array as
+long as the sequence, sorts it, and counts equal neighbours. The program compares both results, and draws how often k-mers occur, and the times.
 
     python kmers_cupy.py [--bases 20000000] [--output FOLDER]
 """
@@ -35,17 +35,17 @@ __device__ unsigned long long kmer(const unsigned char* bases, int i, int k) {
 # ---- one pass
 ONE_PASS = """
 #include <gpuheap_device.h>
-// A slot holds 0, or the address of a k-mer's entry, or that of a table of more slots, plus 1.
+// A slot holds 0, or the address of a k-mer's entry, or the address of a table of 16 more slots plus 1.
 typedef unsigned long long slot;
 struct entry { unsigned long long key; unsigned count; };
 struct table { slot slots[16]; };
-__device__ unsigned long long mixed(unsigned long long key) { return key * 0x9e3779b97f4a7c15ull; }  // another for each key
+__device__ unsigned long long mixed(unsigned long long key) { return key * 0x9e3779b97f4a7c15ull; }  // different for each key
 __device__ entry* make(gpuheap_handle heap, unsigned long long key) {
   entry* made = (entry*)gpuheap_malloc(heap, sizeof(entry));
   if (made) *made = entry{key, 1};
   return made;
 }
-// Counts a key under the slot `at`, to which the first `used` bits of its hash lead.
+// Counts a key in the slot `at` or in the tables below. The first `used` bits of the key's hash have chosen this slot.
 __device__ void add(gpuheap_handle heap, slot* at, int used, unsigned long long key) {
   entry* fresh = nullptr;
   for (;;) {
@@ -57,11 +57,11 @@ __device__ void add(gpuheap_handle heap, slot* at, int used, unsigned long long 
     } else if (seen == 0) {
       if (!fresh) fresh = make(heap, key);
       __threadfence();
-      if (!fresh || atomicCAS(at, 0ull, (slot)fresh) == 0) return;  // without memory the heap has a record of it
+      if (!fresh || atomicCAS(at, 0ull, (slot)fresh) == 0) return;  // if there was no memory, check() raises an error
     } else if (((entry*)seen)->key == key) {
       atomicAdd(&((entry*)seen)->count, 1u);
       break;
-    } else {  // another key is here
+    } else {  // the slot has another key: a new table takes its place
       table* larger = (table*)gpuheap_calloc(heap, 1, sizeof(table));
       if (!larger) break;
       larger->slots[mixed(((entry*)seen)->key) << used >> 60] = seen;
@@ -78,7 +78,7 @@ extern "C" __global__ void count(gpuheap_handle heap, slot* roots, int bits, con
   add(heap, roots + (mixed(key) >> (64 - bits)), bits, key);
 }
 """
-BITS = 20  # of the hash, which lead to a slot of the first table; 4 lead on from each further one
+BITS = 20  # the bits of the hash that choose a slot of the first table; in each further table 4 bits choose one
 
 
 def one_pass(module, heap, roots, bases, k):
@@ -105,14 +105,14 @@ def by_sorting(module, bases, k):
     return codes[first], cupy.diff(cupy.concatenate([first, cupy.asarray([n])]))
 
 
-# ---- both, compared
+# ---- the comparison
 LIST = """
 typedef unsigned long long slot;
 struct entry { unsigned long long key; unsigned count; };
 extern "C" __global__ void list(slot* roots, unsigned n, unsigned long long* keys, unsigned* counts, unsigned most, unsigned* found) {
   unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
-  slot ahead[192];  // 15 for each of up to 12 tables on the way
+  slot ahead[192];  // slots still to visit: 15 for each of up to 12 tables on the way, and some to spare
   int left = 0;
   for (ahead[left++] = roots[i]; left != 0;) {
     slot at = ahead[--left];
@@ -128,7 +128,7 @@ extern "C" __global__ void list(slot* roots, unsigned n, unsigned long long* key
 
 
 def milliseconds(call) -> float:
-    """The median of some runs after one that compiles."""
+    """The median time of RUNS calls, after one call that compiles."""
     before, after = cupy.cuda.Event(), cupy.cuda.Event()
     times = []
     for _ in range(RUNS + 1):
@@ -141,7 +141,7 @@ def milliseconds(call) -> float:
 
 
 def sequence(n: int):
-    """Bases as 0..3, with repeats, as genomes have them."""
+    """Random bases, numbered 0 to 3, with repeats as in genomes."""
     random = np.random.default_rng(1)
     repeats = random.integers(0, 4, (200, 500), dtype=np.uint8)
     bases = random.integers(0, 4, n, dtype=np.uint8)

@@ -1,7 +1,7 @@
-"""Neighbours of points within a radius, as a list for each point, in Numba: one pass with dynamic memory, and two passes without it.
+"""Finds the neighbours of points within a radius, as a list for each point, in Numba: in one pass with dynamic memory, and in two passes without it.
 
-The one-pass kernel gathers each point's neighbours into an array that it makes itself, twice as large when it is full. The baseline counts, scans, and
-searches all over again to fill. Both lists are compared; a picture shows the lengths and the times.
+The one-pass kernel gathers each point's neighbours in an array that it allocates, and makes twice as large whenever it is full. The baseline counts the
+neighbours, scans the counts, and searches a second time to fill the lists. The program compares both results, and draws the lengths and the times.
 
     python ragged_neighbours_numba.py [--points 200000] [--output FOLDER]
 """
@@ -25,7 +25,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt  # noqa: E402
 
 RUNS = 5
-# The points lie in cells as wide as the radius: starts[c] is the first point of cell c, in the order of the cells.
+# The points are sorted by cell. A cell is as wide as the radius. starts[c] is the index of the first point of cell c.
 
 
 # ---- one pass
@@ -92,11 +92,11 @@ def two_passes(points, lengths):
     return offsets, neighbours
 
 
-# ---- both, compared
+# ---- the comparison
 
 
 def points_in_cells(n: int, radius: float):
-    """Clustered points, sorted by cell."""
+    """Random points, half of them in clusters, sorted by cell."""
     random = np.random.default_rng(1)
     centres = random.random((64, 2))
     spread = np.concatenate([random.random((n // 2, 2)), centres[random.integers(0, 64, n - n // 2)] + random.normal(0, 0.02, (n - n // 2, 2))])
@@ -110,7 +110,7 @@ def points_in_cells(n: int, radius: float):
 
 
 def milliseconds(call) -> float:
-    """The median of some runs after one that compiles."""
+    """The median time of RUNS calls, after one call that compiles."""
     before, after = cupy.cuda.Event(), cupy.cuda.Event()
     times = []
     for _ in range(RUNS + 1):

@@ -1,7 +1,7 @@
-"""The positive elements of each row of a matrix, as a row of its own length, in Triton: one pass with dynamic memory, and two passes without it.
+"""Selects the positive elements of each row of a matrix, in Triton: in one pass with dynamic memory, and in two passes without it.
 
-In one pass each program counts in registers, asks for as much as it needs, and writes. The baseline writes the counts, scans them, and reads the matrix
-again. Both results are compared; a picture shows the lengths and the times.
+In the one pass each Triton program counts the positive elements of its row in registers, allocates memory for them, and writes them. The baseline
+writes the counts, scans them, and reads the matrix a second time. The program compares both results, and draws the lengths and the times.
 
     python ragged_result_triton.py [--rows 65536] [--output FOLDER]
 """
@@ -74,11 +74,11 @@ def two_passes(matrix, lengths):
     return offsets, values
 
 
-# ---- both, compared
+# ---- the comparison
 
 
 def milliseconds(call) -> float:
-    """The median of some runs after one that compiles."""
+    """The median time of RUNS calls, after one call that compiles."""
     times = []
     for _ in range(RUNS + 1):
         before, after = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -101,7 +101,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("."))
     given = parser.parse_args()
     torch.manual_seed(1)
-    # Rows differ in how much of them is positive.
+    # The share of positive elements rises from row to row.
     matrix = torch.randn(given.rows, given.columns, device="cuda") + torch.linspace(-2, 1, given.rows, device="cuda")[:, None]
     rows = torch.zeros(given.rows, dtype=torch.int64, device="cuda")
     lengths, counted = torch.zeros_like(rows, dtype=torch.int32), torch.zeros_like(rows, dtype=torch.int32)

@@ -1,5 +1,5 @@
-// A PyTorch extension that builds a ragged tensor in one kernel: row i is a block of the heap with counts[i] elements. The heap lies in a
-// tensor's memory and works in the order of torch's current stream.
+// A PyTorch extension that builds a ragged tensor in one kernel: row i is a block of the heap with counts[i] elements. The heap lies in the
+// memory of a tensor, and is used in the order of torch's current stream.
 //
 //   import gpuheap, torch, torch.utils.cpp_extension as cpp
 //
@@ -22,13 +22,13 @@ __global__ void build_rows(gpuheap::heap_ref<> heap, int const* counts, float** 
   if (i >= n) return;
   auto* const row = static_cast<float*>(heap.malloc(sizeof(float) * static_cast<size_t>(counts[i])));
   rows[i] = row;
-  if (row == nullptr) return;  // the heap has a record of it, unless 0 elements were asked for
+  if (row == nullptr) return;  // 0 elements, or no memory: then check() throws
   for (int j = 0; j < counts[i]; ++j) row[j] = static_cast<float>(j);
 }
 
 gpuheap::stream_ref current_stream() { return {c10::cuda::getCurrentCUDAStream().stream()}; }
 
-// The memory is torch's: its pool knows of it.
+// The memory comes from torch, so torch's memory pool accounts for it.
 struct storage {
   torch::Tensor memory;
   gpuheap::heap<> heap;
@@ -42,7 +42,7 @@ class torch_heap {
  public:
   explicit torch_heap(std::int64_t bytes) : held_{std::make_shared<storage>(bytes)} {}
 
-  // `counts`: int32 on the GPU. Waits for the stream, for the addresses of the rows.
+  // `counts`: the length of each row, int32 on the GPU. Waits for the stream, because the host needs the addresses of the rows.
   [[nodiscard]] std::vector<torch::Tensor> build(torch::Tensor const& counts) const {
     TORCH_CHECK(counts.is_cuda() && counts.scalar_type() == torch::kInt32 && counts.is_contiguous(),
                 "counts: a contiguous int32 tensor on the GPU");

@@ -45,7 +45,7 @@ struct released_memory {
   simt::uint64_t bytes = 0;
 };
 
-// @brief A trivially copyable device view of a heap's state. Kernels get it by value, and a program may have several heaps.
+// @brief An allocator: a trivially copyable device view of a heap's state. Kernels get it by value, and a program may have several heaps.
 //
 //   void* malloc(size_t bytes)      any thread, any divergence; nullptr in bounded time when nothing fits; aligned to traits.min_alignment
 //   void | free_status free(void*)  any thread, any later time, any kernel; nullptr does nothing
@@ -55,7 +55,7 @@ struct released_memory {
 //
 // Where frees are `collectively`, free() does nothing, and release_warp() (allocator_members.hpp) frees all blocks of a warp.
 //
-// The region of a process_wide allocator is a limit without memory. If such an allocator has metadata, it states its size by
+// The region of a process_wide allocator is a limit without memory. If such an allocator has metadata, it states their size by
 //   static size_t own_bytes(size_t region_bytes)       host; the number of these bytes, from base on, that are memory (aligned to 256)
 //
 // An allocator may have further members, which heap_ref and heap detect. On the device: usable_size(p), owns(p), realloc(p, bytes) or
@@ -89,9 +89,9 @@ struct live_total {
 // @brief A live block.
 struct block_info {
   simt::uint64_t address = 0;
-  simt::uint64_t bytes = 0;                                // as many as were asked for, where the heap knows that; else its usable size
+  simt::uint64_t bytes = 0;                                // the requested size, where the heap knows it; else the usable size
   simt::uint64_t tag = 0;                                  // block_tag::word; 0 where there is none
-  simt::uint32_t block = 0xffffffff, thread = 0xffffffff;  // that asked for it, where the heap knows that
+  simt::uint32_t block = 0xffffffff, thread = 0xffffffff;  // the thread that asked for it, where the heap knows that
 };
 
 // @brief The number of live blocks of one size.

@@ -22,9 +22,10 @@ template <class A>
 concept reports_refused_frees = answers_free<A> && requires(A const& a, void* p, void (*refused)(void*, free_status)) {
   { a.free(p, refused) } -> simt::same_as<free_status>;
 };
-// free_neighbours(p, status, far): free(p) for code that is called rather than inlined, where a whole warp frees neighbouring blocks.
-// false: it is another case, and nothing was done. What far(marked) returns is the status where finish_marked(lanes, p, marked, refused)
-// has to end the call, out of line.
+// free_neighbours(p, status, far): free(p) for code that is called rather than inlined, for a whole warp that frees neighbouring blocks.
+// True: the call has handled the free, and `status` is its result. If the free needs more steps, free_neighbours() calls far(marked), and
+// `status` is what that returned; far() calls finish_marked(lanes, p, marked, refused) out of line. False: the warp's frees are not of this
+// kind, and nothing was done.
 template <class A>
 concept has_free_neighbours = reports_refused_frees<A> &&
     requires(A const& a, void* p, free_status& status, free_status (*far)(typename A::marked const&)) {
@@ -76,13 +77,14 @@ template <class A>
 concept has_empty_view = device_allocator<A> && requires {
   requires A::has_empty_view;
 };
-// try_malloc(bytes): malloc() for a request of heap_ref's own, which the program has not made and whose refusal is no failure. For
-// allocators that record requests.
+// try_malloc(bytes): malloc() for a request that heap_ref makes by itself. Its refusal is no failure of the program's. Allocators that
+// record requests have this member.
 template <class A>
 concept has_try_malloc = device_allocator<A> && requires(A const& a, simt::size_t bytes) {
   { a.try_malloc(bytes) } -> simt::same_as<void*>;
 };
-// An address before which no block of the heap lies: what comes before it in the region is the allocator's own. The same in all views.
+// blocks_begin(): an address before which no block of the heap lies. The part of the region before it has metadata only. The address is the
+// same in all views.
 template <class A>
 concept has_blocks_begin = device_allocator<A> && requires(A const& a) {
   { a.blocks_begin() } -> simt::convertible_to<void const*>;
@@ -97,7 +99,7 @@ concept has_aligned_malloc = device_allocator<A> && requires(A const& a, simt::s
 //   released_memory release_warp()    frees every block that lanes of the calling warp have obtained, in this kernel or in earlier
 //                                     ones. A warp is identified by simt::global_warp(). Any lanes may call; those that call together act
 //                                     as one, and their accesses happen before the release. No lane of the warp uses a block or requests
-//                                     one meanwhile. One of the lanes gets the number of what was freed, the others get nothing.
+//                                     one meanwhile. One of the lanes gets the totals of the freed blocks; the others get zeros.
 //   released_memory tidy_up_warp()    the same, but keeps the allocator's own memory that the warp's next request needs. Optional
 template <class A>
 concept has_release_warp = device_allocator<A> && requires(A const& a) {
@@ -161,7 +163,7 @@ template <class A>
 concept has_granted_bytes = device_allocator<A> && requires {
   { A::granted_bytes() } -> simt::convertible_to<simt::size_t>;
 };
-// An allocator whose region gets its memory by and by. Host; no kernel uses the allocator meanwhile.
+// An allocator whose region gets its memory step by step. Host; no kernel may use the allocator during these calls.
 //
 //   static size_t min_initial_bytes(size_t whole_bytes)
 //                        the smallest initial_bytes for a region of whole_bytes
@@ -189,9 +191,10 @@ template <class A>
 concept has_largest_request = device_allocator<A> && requires(A const& a) {
   { a.largest_request() } -> simt::convertible_to<simt::size_t>;
 };
-// trim() of an allocator made by create_growable(): stops using the free memory at its end, right below the highest byte that it has had
-// mapped and not given up since, and returns the number of these bytes. It may use so many bytes less until it grows again. Host; gives up
-// in stream order, and its caller waits: an exception says that nothing was given up. No kernel uses the allocator meanwhile.
+// trim(stream) of an allocator made by create_growable(): the allocator stops using the free memory at its end, and returns the number of
+// these bytes. They lie directly below the highest byte that it has had mapped and still uses. Until it grows again, it may use that many
+// bytes less. Host; the change is made in stream order, and the caller waits for the stream. If trim() throws, the allocator still uses all
+// of its memory. No kernel may use the allocator meanwhile.
 template <class A>
 concept has_trim = has_grow<A> && requires(A& a, stream_ref stream) {
   { a.trim(stream) } -> simt::convertible_to<simt::size_t>;

@@ -1,4 +1,4 @@
-// Tags of blocks: a program gives a request a tag, by which a checked heap names the block in reports. Compiles under NVRTC.
+// Tags of blocks: a program gives a request a tag, and reports of a checked heap name the block by its tag. Compiles under NVRTC.
 //
 //   void* p = heap.malloc(64, gpuheap::here());          the file and the line of this call
 //   void* q = heap.malloc(64, gpuheap::tag_number(7));   a number of the program's own
@@ -10,7 +10,8 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // @brief A place in the source, or a number, in one word. 0 is no tag.
-// @note A place is: bit 0 = 1, the line in bits 1 to 16, the address of the file's name above. A number is: bit 0 = 0, the number above.
+// @note The word of a place has bit 0 set, the line in bits 1 to 16, and the address of the file's name in bits 17 to 63. The word of a
+// number has bit 0 clear, and the number in bits 1 to 63.
 struct block_tag {
   simt::uint64_t word = 0;
 
@@ -20,12 +21,12 @@ struct block_tag {
   [[nodiscard]] GPUHEAP_HD char const* file() const { return reinterpret_cast<char const*>(static_cast<simt::uintptr_t>(word >> 17)); }
 };
 
-// @brief The tag of a number of the program's own.
+// @brief Makes a tag of a number that the program chooses.
 // @param number 1 to 2^63 - 1; 0 is no tag
 [[nodiscard]] GPUHEAP_HD constexpr block_tag tag_number(simt::uint64_t number) { return {number << 1}; }
 
-// @brief The tag of the place of this call. Device code; the parameters are never passed.
-// @note Lines above 65535 are given modulo 65536.
+// @brief Makes the tag of the place of this call. Device code. The caller passes no argument.
+// @note The tag holds the line modulo 65536.
 [[nodiscard]] GPUHEAP_HD inline block_tag here(char const* file = __builtin_FILE(), unsigned line = __builtin_LINE()) {
   return {static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(file)) << 17 | simt::uint64_t{line & 0xffff} << 1 | 1};
 }
@@ -36,7 +37,7 @@ concept has_tagged_malloc = device_allocator<A> && requires(A const& a, simt::si
   { a.malloc(bytes, tag) } -> simt::same_as<void*>;
 };
 
-// @brief The allocator is told the size that the program believes a block to have before it frees it: heap_ref::destroy() knows it.
+// @brief Before a free, the allocator can be told the size that the program believes the block to have. heap_ref::destroy() tells it.
 template <class A>
 concept has_expected_size = device_allocator<A> && requires(A const& a, void* p, simt::size_t bytes) {
   a.expect_size(p, bytes);

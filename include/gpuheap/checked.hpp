@@ -1,13 +1,13 @@
-// A heap that finds misuse: checked<Allocator> is the allocator with a header and a guard around each block, and a quarantine of freed
-// ones.
+// A heap that finds misuse. checked<Allocator> is the allocator with a header before each block, a guard after it, and a quarantine for
+// freed blocks.
 //
 //   gpuheap::heap<gpuheap::checked<>> heap{1_GiB};                     over the default allocator
 //   gpuheap::heap<gpuheap::checked<gpuheap::scatteralloc>> other{1_GiB};
 //   launch(...);
 //   heap.check();   // throws gpuheap::misuse_error, which names the first misuse and the block
 //
-// Layout of a region:  | misuse record | tags | quarantine | the allocator's own region |
-// docs/misuse.md says what it finds.
+// Layout of a region:  | misuse record | a copy of this view | tags | quarantine | the allocator's own region |
+// docs/misuse.md lists the kinds of misuse that it finds.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -35,14 +35,16 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief How a checked heap checks.
+// @brief The options of a checked heap.
 struct checked_options {
-  // The most blocks in quarantine, a power of two, or 0 for none. A heap has one for each 4 KiB at most.
+  // The largest number of blocks in quarantine: a power of two, or 0 for no quarantine. A heap halves it until there is at most one for
+  // each 4 KiB of its region.
   unsigned quarantine_blocks = 4096;
-  // The most bytes of each block in quarantine; 0: a quarter of the heap, shared out. Larger blocks are checked when they are freed.
+  // The largest size in bytes of a block in quarantine; 0: a quarter of the heap divided by the number of blocks. Larger blocks are only
+  // checked when they are freed.
   simt::size_t quarantine_largest = 0;
-  // Fills each new block with 0xcd bytes, and each freed one with a pattern of which every byte is checked. Without it the first 64 bytes
-  // of a freed block and its guard are.
+  // Whether the heap fills each new block with 0xcd bytes, and each freed one with a pattern whose every byte it checks later. Without this
+  // option it writes and checks the first 64 bytes of a freed block, and its guard.
   bool fill = false;
 };
 
@@ -62,12 +64,13 @@ template <device_allocator Allocator = sharded_spans, checked_options Options = 
 class checked;
 #endif
 
-// @brief An allocator whose heap finds wrong frees, and writes outside of live blocks.
-// @tparam Allocator the allocator that serves: one that lies in its region, aligns to 16 bytes and frees blocks one by one
-// @tparam Options how it checks
-// @note A request costs up to 31 bytes more than it asks for, and the inner allocator's rounding of that. A mistake of the program
-// is found when the block is freed, when it leaves quarantine, or by heap::check(), whichever comes first. Wrong pointers never reach the
-// inner allocator: only the thread that changes a block's header from live to freed frees it, once.
+// @brief An allocator whose heap finds wrong frees, writes outside of blocks, and writes to freed blocks.
+// @tparam Allocator the allocator that serves the requests: one that lies in its region, aligns to 16 bytes and frees blocks one by one
+// @tparam Options see checked_options
+// @note A request takes up to 31 bytes more from the inner allocator than it asks for; one that is aligned to more than 16 bytes takes its
+// alignment and up to 15 bytes more. The heap finds a mistake of the program when the block is freed, when it leaves quarantine, or during
+// heap::check(), whichever comes first. No wrong pointer reaches the inner allocator: exactly one thread changes a block's header from live
+// to freed, and only this thread passes the block on.
 template <device_allocator Allocator, checked_options Options>
 class checked {
   static_assert(Allocator::traits.free == frees::individually, "gpuheap: checked<> needs an allocator that frees blocks one by one");
@@ -95,7 +98,7 @@ class checked {
 
   // As the allocator's.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return malloc(bytes, block_tag{}); }
-  // The same for a block that reports name by its tag.
+  // The same, and gives the block a tag, which reports show.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes, block_tag tag) const {
     if (bytes > checking::most_bytes) return nullptr;
     checking::block_facts const facts = asked(bytes, tag);
@@ -113,14 +116,14 @@ class checked {
     return begin_block(base, facts);
   }
 
-  // Gives p back, or records what is wrong with it. nullptr does nothing. A block goes into quarantine, and the one that has been there
-  // longest leaves it. A block that is too large for the quarantine goes back at once.
+  // Frees the block at p, or records why p is wrong. nullptr does nothing. The block goes into quarantine, and the oldest block of its ring
+  // leaves the quarantine and goes back to the inner allocator. A block that is too large for the quarantine goes back at once.
   GPUHEAP_FN free_status free(void* p) const {
     // One captured mask for the whole call: the lanes that free together.
     simt::lane_mask const here = simt::active_mask();
     ended const block = p != nullptr ? end_block(p) : ended{};
     simt::uint64_t base = block.of.word == 0 || block.stays ? 0 : block.of.base();
-    if constexpr (Options.quarantine_blocks != 0) {  // known to the compiler: lanes with different heaps come here together
+    if constexpr (Options.quarantine_blocks != 0) {  // at compile time, so that lanes with different heaps stay together
       checking::freed_by by{};
       if (block.stays) by = checking::freed_by::of(simt::block_id(), simt::thread_in_block(), block.of.address(), secret_);
       checking::quarantined const oldest = quarantine_.put(here, block.stays ? block.of : checking::quarantined{}, by);
@@ -130,13 +133,13 @@ class checked {
     inner_.free(reinterpret_cast<void*>(static_cast<simt::uintptr_t>(base)));
     return p == nullptr ? free_status::null : block.status;
   }
-  // The next free of p believes that its block was asked for with `bytes` bytes.
+  // Records a mismatched free if the live block at p was not asked for with `bytes` bytes. heap_ref::destroy() calls this before the free.
   GPUHEAP_FN void expect_size(void* p, simt::size_t bytes) const {
     checking::header_words header;
     if (!find_block(p, header) || header.state() != checking::block_state::live || header.facts().bytes == bytes) return;
     tell_mismatch(self_, static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(p)), bytes);
   }
-  // The bytes that p's block was asked for; 0 if none begins there that lives.
+  // The requested size of the live block that begins at p; 0 if no live block begins there.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
     checking::header_words header;
     return find_block(p, header) && header.state() == checking::block_state::live ? header.facts().bytes : 0;
@@ -144,7 +147,7 @@ class checked {
   // Whether p is the start of a live block.
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const { return usable_size(const_cast<void*>(p)) != 0; }
   [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const { return owns(p); }
-  // Blocks are made shorter where they are, with a new guard, and longer nowhere.
+  // Shortens the block where it is, and writes a new guard. A block cannot become longer.
   [[nodiscard]] GPUHEAP_FN bool try_resize(void* p, simt::size_t bytes) const {
     checking::header_words header;
     if (!find_block(p, header) || header.state() != checking::block_state::live) return false;
@@ -161,14 +164,14 @@ class checked {
 
   // ---- parts of the walks (checking/walk.hpp). Device
 
-  // The header before `address`, if there is one.
+  // Reads the header before p. True: it is the valid header of a block, live or in quarantine.
   [[nodiscard]] GPUHEAP_FN bool find_block(void const* p, checking::header_words& header) const {
     auto const address = reinterpret_cast<simt::uintptr_t>(p);
     if (address % 16 != 0 || address < first_ + checking::header_bytes || address >= end_) return false;
     header = read_header(address);
     return is_block(address, header);
   }
-  // Looks at all that must not have changed of a block while no kernel uses the heap.
+  // Checks the guard of a live block, or the guard and the pattern of a block in quarantine. No kernel uses the heap meanwhile.
   GPUHEAP_FN void check_block(simt::uint64_t address, checking::header_words header) const {
     if (header.state() == checking::block_state::live) {
       check_guard(address, header, 2);
@@ -182,7 +185,7 @@ class checked {
   }
   [[nodiscard]] GPUHEAP_HD simt::uint64_t first_address() const { return first_; }
   [[nodiscard]] GPUHEAP_HD simt::uint64_t end_address() const { return end_; }
-  // A block that the inner allocator says lives at `base`, and which has no header: its header has been written over.
+  // Records that the block at `base`, which is live in the inner allocator, has no header: the program has overwritten it.
   GPUHEAP_FN void report_damaged(simt::uint64_t base) const {
     misuse_finding found{};
     found.what = misuse::damaged_header;
@@ -196,7 +199,7 @@ class checked {
 
   [[nodiscard]] static simt::size_t min_region_bytes() {
     simt::size_t const inner = Allocator::min_region_bytes();
-    // A larger region never has a smaller quarantine.
+    // quarantine_blocks_for() never falls with the size, so the region has room for its quarantine.
     return own_bytes_for(quarantine_blocks_for(own_bytes_for(Options.quarantine_blocks) + inner)) + inner;
   }
 
@@ -225,29 +228,29 @@ class checked {
   }
   [[nodiscard]] auto verify(stream_ref stream) const requires has_verify<Allocator> { return inner_.verify(stream); }
 
-  // How many live blocks there are, by their headers: reads the whole heap. In stream order.
+  // Stores the number and the bytes of the live blocks at `into`, in stream order. The kernel reads the whole heap.
   void take_census(live_total* into, stream_ref stream) const { checking::take_census(*this, into, stream); }
-  // Every live block, by address. Waits for the stream; no kernel uses the heap meanwhile.
+  // Lists every live block, in the order of addresses. Waits for the stream; no kernel uses the heap meanwhile.
   [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const { return checking::blocks(*this, stream); }
-  // Live blocks by size, small sizes first. Waits for the stream; no kernel uses the heap meanwhile.
+  // Counts the live blocks of each size, the smallest size first. Waits for the stream; no kernel uses the heap meanwhile.
   [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const { return checking::live_blocks(*this, stream); }
-  // Looks at every block, in stream order, and records what it finds. No kernel uses the heap meanwhile.
+  // Checks every block, in stream order, and records the misuse that it finds. No kernel uses the heap meanwhile.
   void check_blocks(stream_ref stream) const {
     checking::check_blocks(*this, stream);
     if constexpr (has_blocks<Allocator>) checking::check_headers(*this, inner_.blocks(stream), stream);
   }
-  // How many blocks the quarantine holds at most, and how large they are at most.
+  // The largest number of blocks in quarantine, and the largest size of each.
   [[nodiscard]] live_size quarantine() const { return {largest_, quarantine_.blocks()}; }
 #endif
 
  private:
   static constexpr simt::size_t record_bytes = simt::round_up_pow2(sizeof(misuse_record), 256);
-  static constexpr simt::size_t checked_bytes = 64;  // of a freed block, from its address, where blocks are not filled
+  static constexpr simt::size_t checked_bytes = 64;  // the first bytes of a freed block, which are checked without Options.fill
 
 #if GPUHEAP_HAS_HOST
   [[nodiscard]] static unsigned quarantine_blocks_for(simt::size_t region_bytes) {
     unsigned blocks = Options.quarantine_blocks;
-    // Ends: halved.
+    // Ends: a pass halves `blocks`.
     while (blocks != 0 && blocks > region_bytes / 4096) blocks /= 2;
     return blocks;
   }
@@ -266,9 +269,9 @@ class checked {
     return facts;
   }
 
-  // ---- the words of a block. relaxed, all: the thread that owns a block gets it from the allocator or from another thread of the program,
-  // with the order that comes with it, and nobody else writes these words. A wrong free may read them while their owner writes them: what
-  // it reads then is no valid header, or is one of an earlier moment, and both are misuse that it reports.
+  // ---- the words of a block. relaxed, all: a thread that owns a block has got it from the allocator or from another thread of the
+  // program, with the order that this implies, and no other thread writes these words. A wrong free may read them while the owner writes
+  // them. It then reads no valid header, or an older one; in both cases it reports misuse.
 
   [[nodiscard]] GPUHEAP_FN static checking::word_ref word_at(simt::uint64_t address) {
     return checking::word_ref{*reinterpret_cast<simt::uint64_t*>(static_cast<simt::uintptr_t>(address))};
@@ -284,17 +287,17 @@ class checked {
     auto const header = checking::header_words::of(facts, checking::block_state::live, address, secret_);
     simt::store_pair(words_at(address - 16), {header.first, header.second});
   }
-  // The bits of the block's last word that are padding, where its size is no multiple of 8.
+  // The bits of the block's last word that are padding, if its size is not a multiple of 8.
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t pad_mask(checking::block_facts const& facts) {
     return ~simt::uint64_t{0} << facts.bytes % 8 * 8;
   }
-  // The guard, and the pad before it, of a new block, whose bytes nobody has written.
+  // Writes the guard and the pad before it for a new block, whose bytes the program has not written yet.
   GPUHEAP_FN void write_guard(simt::uint64_t address, checking::block_facts const& facts) const {
     simt::uint64_t const guard = checking::guard_of(address, secret_), end = address + facts.padded_bytes(), mask = pad_mask(facts);
     word_at(end).store(guard, simt::relaxed);
     if (facts.bytes % 8 != 0) word_at(end - 8).store(Options.fill ? (checking::new_fill & ~mask) | (guard & mask) : guard, simt::relaxed);
   }
-  // The same of a block whose bytes are to stay.
+  // Writes the guard, and with `with_pad` the pad, of a block whose bytes must stay as they are.
   GPUHEAP_FN void mend_guard(simt::uint64_t address, checking::block_facts const& facts, bool with_pad) const {
     simt::uint64_t const guard = checking::guard_of(address, secret_), end = address + facts.padded_bytes(), mask = pad_mask(facts);
     word_at(end).store(guard, simt::relaxed);
@@ -314,13 +317,14 @@ class checked {
     write_header(address, facts);
     return reinterpret_cast<void*>(static_cast<simt::uintptr_t>(address));
   }
-  // The outcome of a free: the status, and for a block that it ended, where the block lies and whether it stays in quarantine.
+  // The outcome of end_block(): the status of the free, and for a block that it ended, whether the block goes into quarantine, and the
+  // quarantine's word for it.
   struct ended {
     free_status status = free_status::done;
     bool stays = false;
     checking::quarantined of{};
   };
-  // Makes p's block a freed one, or records why not.
+  // Changes the header of p's block from live to freed, or records why p is wrong.
   GPUHEAP_FN ended end_block(void* p) const {
     auto const address = reinterpret_cast<simt::uintptr_t>(p);
     checking::header_words header;
@@ -329,7 +333,8 @@ class checked {
     bool const stays = Options.quarantine_blocks != 0 && facts.bytes <= largest_;
     simt::uint64_t expected = header.first;
     simt::uint64_t const after = stays ? header.first_with(checking::block_state::freed, address, secret_) : 0;
-    // relaxed: of the threads that free this block one changes the word; the program has ordered its accesses before the free.
+    // relaxed: exactly one of the threads that free this block changes the word. The program has ordered its accesses to the block before
+    // its free.
     if (!word_at(address - 16).compare_exchange(expected, after, simt::relaxed, simt::relaxed)) return {refuse_far(self_, address)};
     if (guard_difference(address, facts, true).bits != 0) tell_guard(self_, address, header, 0);
     if (stays) stamp(address, facts);
@@ -339,7 +344,7 @@ class checked {
     simt::size_t const all = facts.padded_bytes();
     return Options.fill || all < checked_bytes ? all : checked_bytes;
   }
-  // Writes what a block in quarantine holds.
+  // Writes the pattern that a block has while it is in quarantine.
   GPUHEAP_FN void stamp(simt::uint64_t address, checking::block_facts const& facts) const {
     simt::size_t const bytes = stamped_bytes(facts);
     simt::uint64_t const fill = checking::freed_fill(address, secret_);
@@ -351,10 +356,10 @@ class checked {
       }
     }
   }
-  // Looks at a block that leaves quarantine, which the thread of `by` freed, and returns its base, for the inner allocator.
+  // Checks a block that leaves quarantine, and returns its base, for the inner allocator. `by`: the thread that freed the block.
   GPUHEAP_FN simt::uint64_t end_quarantine(checking::quarantined block, checking::freed_by by) const {
     simt::uint64_t const address = block.address();
-    // In flight together: the block's first words are looked at only as far as the header says.
+    // These loads are in flight together with that of the header. The words past the block's end, as the header gives it, are ignored.
     simt::word_pair first[checked_bytes / 16] = {};
     bool const roomy = address + checked_bytes <= end_;
     auto const header = read_header(address);
@@ -375,18 +380,18 @@ class checked {
       changed = changed || guard_difference(address, facts, keeps_pad(facts)).bits != 0;
       if (changed) check_freed(self_, address, header, by, 1);
     }
-    // No header any more. The inner free is ordered after this store as after all that was done to the block.
+    // The block no longer has a header. The inner free comes after this store, as it does after all other accesses to the block.
     word_at(address - 16).store(0, simt::relaxed);
     return block.base();
   }
 
   // ---- what must not have changed
 
-  // Bits of the word at `at` that differ from what they were.
+  // A change: the bits of the word at address `at` that differ from the values that the heap wrote.
   struct difference {
     simt::uint64_t at = 0, bits = 0;
   };
-  // Of the pad and the guard of a block. The pad of a block in quarantine may be part of its stamp.
+  // The change of a block's pad, with `with_pad`, or else of its guard. The pad of a block in quarantine may be covered by its pattern.
   [[nodiscard]] GPUHEAP_FN difference guard_difference(simt::uint64_t address, checking::block_facts const& facts, bool with_pad) const {
     simt::uint64_t const guard = checking::guard_of(address, secret_), end = address + facts.padded_bytes();
     simt::uint64_t const behind = word_at(end).load(simt::relaxed) ^ guard;
@@ -395,12 +400,12 @@ class checked {
     return pad != 0 ? difference{end - 8, pad} : difference{end, behind};
   }
   [[nodiscard]] GPUHEAP_FN static bool keeps_pad(checking::block_facts const& facts) { return facts.padded_bytes() > stamped_bytes(facts); }
-  // Tells what has changed of a live block, and mends it, so that it is told once.
+  // Records a change of a live block's pad or guard, and repairs them, so that the change is recorded once.
   GPUHEAP_FN void check_guard(simt::uint64_t address, checking::header_words header, unsigned found_while) const {
     if (guard_difference(address, header.facts(), true).bits != 0) tell_guard(self_, address, header, found_while);
   }
 
-  // ---- what is rare
+  // ---- rarely called functions
 
   [[nodiscard]] GPUHEAP_FN misuse_finding finding_of(misuse what, simt::uint64_t pointer, simt::uint64_t address,
                                                      checking::header_words header, checking::freed_by by) const {
@@ -422,14 +427,15 @@ class checked {
     }
     return found;
   }
-  // Of a block whose pad or guard has changed. Mends it.
+  // Records that the pad or the guard of a live block has changed, and repairs them.
   GPUHEAP_COLD static void tell_guard(checked const* me, simt::uint64_t address, checking::header_words header, unsigned found_while) {
     auto const facts = header.facts();
     difference const found = me->guard_difference(address, facts, true);
     if (found.bits != 0) tell_changed(me, misuse::write_past_end, address, header, {}, found, found_while);
     me->mend_guard(address, facts, true);
   }
-  // Tells what has changed of a block in quarantine, if anything has, and mends it. `by`: who freed it; the place knows if that does not.
+  // Records a change of a block in quarantine, if there is one, and repairs the block. `by`: the thread that freed the block; if it is not
+  // valid, the quarantine is searched for it.
   GPUHEAP_COLD static void check_freed(checked const* me, simt::uint64_t address, checking::header_words header, checking::freed_by by,
                                        unsigned found_while) {
     auto const facts = header.facts();
@@ -469,7 +475,7 @@ class checked {
     found.believed = believed;
     detail::record_misuse(me->record_, found);
   }
-  // Says what is wrong with a pointer that is no live block.
+  // Finds out why a pointer is not a live block, records that, and returns the status of the free.
   GPUHEAP_COLD static free_status refuse_far(checked const* me, simt::uint64_t pointer) {
     misuse_finding found{};
     found.what = misuse::foreign_free;
@@ -499,13 +505,15 @@ class checked {
     return found.what == misuse::double_free ? free_status::double_free : free_status::foreign;
   }
 
-  // Where nothing fits: what lies in quarantine goes back to the inner allocator first. `alignment` 0: none was asked for.
+  // Called when nothing fits: empties the quarantine into the inner allocator, and makes the request again. `alignment`: 0 for a request
+  // that is not aligned.
   GPUHEAP_FN void* malloc_again(simt::size_t bytes, simt::size_t alignment) const {
     return quarantine_.blocks() == 0 ? nullptr : simt::far_call(&checked::malloc_again_far, self_, bytes, alignment);
   }
   GPUHEAP_COLD static void* malloc_again_far(checked const* me, simt::size_t bytes, simt::size_t alignment) {
     simt::uint64_t const puts = me->quarantine_.puts() + 1;
-    // relaxed, both: a thread that finds the number of its own moment has nothing to look for that was put in before.
+    // relaxed, both: if the word has the present number, a thread has emptied the quarantine since the last block was put in, so there is
+    // nothing to do.
     if (me->quarantine_.emptied_at().load(simt::relaxed) != puts) {
       GPUHEAP_NO_UNROLL
       for (unsigned place = 0; place < me->quarantine_.blocks(); ++place) empty_place(me, place);
@@ -513,7 +521,7 @@ class checked {
     }
     return ask_inner(me, bytes, alignment);
   }
-  // Out of line each, so that a kernel's malloc needs no more registers than the inner one.
+  // Each of these functions is out of line, so that a kernel's malloc needs no more registers than the inner one.
   GPUHEAP_COLD static void empty_place(checked const* me, unsigned place) {
     checking::freed_by by{};
     checking::quarantined const block = me->quarantine_.take(place, by);
@@ -531,12 +539,13 @@ class checked {
 
   Allocator inner_{};
   misuse_record* record_ = nullptr;
-  checked* self_ = nullptr;  // a copy of this view in the heap's memory, for rare code: its callers keep none in a frame
+  // A copy of this view in the heap's memory, for rarely called functions. Their callers then need no copy in their stack frames.
+  checked* self_ = nullptr;
   checking::tag_table tags_{};
   checking::quarantine quarantine_{};
-  simt::uint64_t first_ = 0, end_ = 0;  // addresses of the inner allocator's region
-  simt::uint64_t secret_ = 0;           // what headers of this heap are checked with
-  simt::size_t largest_ = 0;            // bytes of a block in quarantine
+  simt::uint64_t first_ = 0, end_ = 0;  // the first address of the inner allocator's region, and the one after its last
+  simt::uint64_t secret_ = 0;           // a number that is part of the check of this heap's headers
+  simt::size_t largest_ = 0;            // the largest size in bytes of a block in quarantine
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -1,5 +1,5 @@
 // The calls that `gpuheap coalesce` writes into a program in place of malloc, calloc, free, new and delete. They use one heap of the whole
-// program, which device code reaches without a parameter. docs/coalesce.md.
+// program, which device code reaches without a parameter. docs/coalesce.md describes the rewriter.
 //
 //   host     init() before the first kernel that allocates, clean() after the last one
 //   device   malloc(bytes), calloc(count, bytes), free(p), new (memory{}) T, destroy(p), destroy_array(p)
@@ -11,8 +11,8 @@
 //
 // The macro GPUHEAP_PROGRAM_ALLOCATOR names the type of the program's allocator. A program may define it before this header or by the
 // compiler's -D, in the same way in all of its files; the default is below. `-DGPUHEAP_PROGRAM_ALLOCATOR=gpuheap::coalesce_block_header`
-// coalesces over the toolkit's own heap, and gpuheap::cuda_malloc is that heap without coalescing. If another header defines the type,
-// include that header first, or by -include.
+// coalesces over CUDA's own heap, and gpuheap::cuda_malloc is CUDA's heap without coalescing. If another header defines the type, include
+// that header first, or by -include.
 //
 // On the host these calls are those of the C library, for functions that are both __host__ and __device__; a block must be freed on the
 // side that allocated it. Before init() and after clean() requests on the device return nullptr, and frees do nothing.
@@ -41,7 +41,7 @@ namespace detail {
 
 using ref = heap_ref<allocator>;
 
-// The state that device code reads. All zero: there is no heap.
+// The state that device code reads. All zeros mean that there is no heap.
 struct program_heap {
   ref heap;
   bool made = false;
@@ -50,7 +50,7 @@ struct program_heap {
 };
 [[maybe_unused]] static bool const known_here = simt::has_program_value<program_heap>();
 
-// The group whose threads promise to make a call together.
+// The group whose live threads promise to make a call together.
 enum class promise : unsigned char { none, block, warp };
 [[nodiscard]] GPUHEAP_HD constexpr promise promise_of(bool together, promise by) { return together ? by : promise::none; }
 
@@ -67,13 +67,14 @@ struct malloc_side {
   }
   static void* on_host(simt::size_t bytes, promise) { return std::malloc(bytes); }
 };
-// `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1; also then a call with a promise waits.
+// Allocates `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1; a call with a promise waits in this case
+// too.
 [[nodiscard]] GPUHEAP_HD inline void* zeroed(simt::size_t count, simt::size_t bytes, promise by) {
   bool const too_much = bytes != 0 && count > ~simt::size_t{0} / bytes;
   simt::size_t const all = too_much ? ~simt::size_t{0} : count * bytes;
   void* const p = simt::by_side<malloc_side>(all, by);
-  if (p == nullptr || too_much) return nullptr;  // too_much implies nullptr; the test tells the compiler so
-  // Whole words first, as blocks are aligned to 16 bytes.
+  if (p == nullptr || too_much) return nullptr;  // p is null if too_much; the test lets the compiler know that
+  // The loops clear whole words first, since blocks are aligned to 16 bytes.
   auto* const words = static_cast<simt::uint64_t*>(p);
   for (simt::size_t i = 0; i < all / 8; ++i) words[i] = 0;
   auto* const bytes_left = static_cast<unsigned char*>(p);
@@ -135,7 +136,7 @@ inline void clean() {
 // @return the program's heap, for its statistics; nullptr before init() and after clean(). Host
 [[nodiscard]] inline heap<allocator>* program_heap() { return detail::owner() ? &*detail::owner() : nullptr; }
 
-// @brief A block of memory. Host or device.
+// @brief Allocates a block of memory. Host or device.
 // @param bytes the least size of the block; 0 gets nullptr
 // @param together a promise: all live threads of the thread block make this call, with one size, in the same order as their other calls
 // with a promise. The call then waits for these threads
@@ -143,11 +144,11 @@ inline void clean() {
 [[nodiscard]] GPUHEAP_HD inline void* malloc(simt::size_t bytes, bool together = false) {
   return simt::by_side<detail::malloc_side>(bytes, detail::promise_of(together, detail::promise::block));
 }
-// @brief Memory for `count` objects of `bytes` each, all zero. Host or device.
+// @brief Allocates memory for `count` objects of `bytes` each, all zero. Host or device.
 // @param count the number of objects
 // @param bytes the size of one object
 // @param together as for malloc()
-// @return the memory, or nullptr when nothing fits or the product exceeds 2^64 - 1; also then a call with a promise waits
+// @return the memory, or nullptr when nothing fits or the product exceeds 2^64 - 1. A call with a promise waits in all cases
 [[nodiscard]] GPUHEAP_HD inline void* calloc(simt::size_t count, simt::size_t bytes, bool together = false) {
   return detail::zeroed(count, bytes, detail::promise_of(together, detail::promise::block));
 }
@@ -197,7 +198,7 @@ struct memory {
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced
 
-// Placement forms. No other operator new of a program has this second parameter.
+// The placement forms of operator new. The type of the second parameter keeps them apart from a program's own forms.
 [[nodiscard]] GPUHEAP_HD inline void* operator new(std::size_t bytes, gpuheap::coalesced::memory how) noexcept {
   return gpuheap::coalesced::malloc(bytes, how.together);
 }

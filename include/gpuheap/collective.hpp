@@ -2,12 +2,12 @@
 //
 //   this_warp(mask)         the lanes of `mask`
 //   this_warp()             the lanes that execute the call together
-//   this_block(scratch)     all threads of the block; `scratch` is one block_scratch for each block, in shared memory or any other
-//   live_block(scratch)     those threads of the block that have not returned, in any number: it counts them
-//   tile, coalesced group   of cooperative_groups, or any type that has their thread_rank(), size(), sync() and shfl(value, rank), as it is
+//   this_block(scratch)     all threads of the block; `scratch` is one block_scratch for each block, in shared or global memory
+//   live_block(scratch)     the threads of the block that have not returned; the call counts them
+//   tile, coalesced group   a group of cooperative_groups, or any type that has its thread_rank(), size(), sync() and shfl(value, rank)
 //
-// A call that takes a group is made by every thread of the group, with the same group. It waits for all of them, and accesses before it
-// happen before those after it, among them.
+// Every thread of a group makes each call that takes the group. The call waits for all of these threads. Among them, accesses before the
+// call happen before those after it.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -18,7 +18,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief The operations of a group of threads that the collective calls use.
+// @brief A group of threads with the operations that the collective calls use.
 //
 // `rank()` returns 0..size()-1, each value once. `sync()` waits for all threads of the group and orders memory among them. `from_first(v)`
 // returns rank 0's v to all, after everything that rank 0 did; v has 8 bytes. `sum_before(v, total)` returns the sum of v over the lower
@@ -38,13 +38,13 @@ concept cooperative_group = requires(G const& group) {
   { group.size() } -> simt::convertible_to<simt::uint64_t>;
   group.sync();
 };
-// @brief A cooperative_group whose threads read each other's registers: a tile or a coalesced group, not a block.
+// @brief A cooperative_group whose threads can read each other's registers: a tile or a coalesced group, not a thread block.
 template <class G>
 concept shuffling_group = cooperative_group<G> && requires(G const& group, unsigned long long value, unsigned rank) {
   { group.shfl(value, rank) } -> simt::convertible_to<unsigned long long>;
 };
 
-// @brief The lanes of one mask. this_warp() makes it.
+// @brief The lanes of one mask, as a group. this_warp() makes it.
 class warp_threads {
  public:
   GPUHEAP_FN explicit warp_threads(simt::lane_mask mask) : mask_{mask} {}
@@ -56,7 +56,7 @@ class warp_threads {
   GPUHEAP_FN void sync() const { simt::sync_warp(mask_); }
   template <class T>
   [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
-    sync();  // a shuffle orders nothing
+    sync();  // a shuffle orders no memory accesses
     return simt::shuffle(mask_, value, simt::lowest_bit(mask_));
   }
   [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
@@ -68,20 +68,20 @@ class warp_threads {
 };
 
 // @brief A group of the lanes of a warp.
-// @param mask the lanes; all of them make this call, the caller among them
+// @param mask the lanes of the group, the caller's included; all of them make this call
 [[nodiscard]] GPUHEAP_FN inline warp_threads this_warp(simt::lane_mask mask) { return warp_threads{mask}; }
-// The lanes that make this call together now: those that are converged here, which need not be all that come by. Keep the group for the
-// free.
+// @brief A group of the lanes that are converged at this call. Other lanes of the warp may make the call at another time, and get a group
+// of their own. A program keeps the group of an allocation for the free.
 [[nodiscard]] GPUHEAP_FN inline warp_threads this_warp() { return warp_threads{simt::active_mask()}; }
 
-// Memory through which the threads of a block exchange values. One object a block, in memory that all its threads reach:
+// Memory through which the threads of a block exchange values. Each block has one object, in memory that all its threads can access:
 //   __shared__ gpuheap::block_scratch scratch;
-// or, in code for both backends, element block_id() of an array in device memory. It needs no initialisation, and it is free for other uses
-// between two calls of the block.
+// or, in code for both backends, element block_id() of an array in device memory. The object needs no initialisation. Between two calls of
+// the block, a program may use its memory for other purposes.
 struct block_scratch {
-  simt::uint64_t common;                   // the value that rank 0 passes to all
-  simt::uint64_t sums[simt::warp_lanes];   // by warp of the block
-  simt::uint32_t lanes[simt::warp_lanes];  // of live_block(): the threads that are there, by warp
+  simt::uint64_t common;                   // the value that rank 0 passes to all threads
+  simt::uint64_t sums[simt::warp_lanes];   // the sum of each warp of the block
+  simt::uint32_t lanes[simt::warp_lanes];  // for live_block(): the live lanes of each warp
 };
 
 // @brief All threads of the calling block. this_block() makes it.
@@ -99,17 +99,18 @@ class block_threads {
   [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
     static_assert(sizeof(T) == 8);
     if (rank() == 0) simt::plain_write(scratch_->common, simt::bit_cast<simt::uint64_t>(value));
-    sync();  // written before it is read
+    sync();  // the write comes before the reads
     T const common = simt::bit_cast<T>(simt::plain_read(scratch_->common));
-    sync();  // read before the next call writes
+    sync();  // the reads come before the next call writes
     return common;
   }
-  // Each warp sums up its lanes, then the first warp sums up the warps. If there is a second warp, the first one is whole.
+  // Each warp adds up its lanes' values, then the first warp adds up the warps' sums. If there is a second warp, the first one has 32
+  // lanes.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
     unsigned const warp = rank() / simt::warp_lanes;
     unsigned const lane = rank() % simt::warp_lanes;
     unsigned const warps = static_cast<unsigned>(simt::ceil_div(size(), simt::warp_lanes));
-    unsigned const lanes = size() - warp * simt::warp_lanes;  // from this warp to the end of the block
+    unsigned const lanes = size() - warp * simt::warp_lanes;  // the lanes of this warp and of later ones
     warp_threads const mine{static_cast<simt::lane_mask>(simt::low_bits(lanes < simt::warp_lanes ? lanes : simt::warp_lanes))};
     simt::uint64_t of_warp = 0;
     simt::uint64_t const in_warp = mine.sum_before(value, of_warp);
@@ -124,7 +125,7 @@ class block_threads {
     sync();  // the sums of the warps before are written before they are read
     simt::uint64_t const before_warp = simt::plain_read(scratch_->sums[warp]);
     total = simt::plain_read(scratch_->common);
-    sync();  // read before the next call writes
+    sync();  // the reads come before the next call writes
     return before_warp + in_warp;
   }
 
@@ -136,7 +137,7 @@ class block_threads {
 // @param scratch one block_scratch of the block, in shared or device memory
 // @note No thread of the block has returned, and the last block of the launch is not partial.
 [[nodiscard]] GPUHEAP_FN inline block_threads this_block(block_scratch& scratch) { return block_threads{scratch}; }
-// @brief The same group for a thread_block of cooperative_groups, which has these threads and ranks.
+// @brief The same for a thread_block of cooperative_groups, which has the same threads and ranks.
 template <cooperative_group Block>
 [[nodiscard]] GPUHEAP_FN block_threads this_block(Block const&, block_scratch& scratch) {
   static_assert(!shuffling_group<Block>, "gpuheap: a tile or a coalesced group needs no scratch: pass it as it is");
@@ -148,11 +149,11 @@ class live_block_threads {
  public:
   static constexpr bool spans_warps = true;
 
-  // Counts the threads that are there. Three barriers.
+  // Counts the live threads of the block. Passes three barriers of the block.
   GPUHEAP_FN explicit live_block_threads(block_scratch& scratch) : scratch_{&scratch} {
     structures::warp_group const here{simt::active_mask()};
-    // Lanes of a warp may arrive in parts. Each part clears all words, which no thread uses now: a warp that has no lanes left cannot clear
-    // its own. relaxed, all of them: the barriers order.
+    // The lanes of a warp may arrive in parts. Each part clears the words of all warps, because a warp without live lanes cannot clear its
+    // own. No thread reads the words now. relaxed, all: the barriers order the accesses.
     for (unsigned w = here.rank(); w < simt::warp_lanes; w += here.size()) lanes_of(w).store(0, simt::relaxed);
     sync();
     if (here.leads()) lanes_of(simt::thread_in_block() / simt::warp_lanes).fetch_or(here.mask, simt::relaxed);
@@ -167,7 +168,7 @@ class live_block_threads {
       size_ += simt::popcount(lanes);
     }
     rank_ += simt::popcount(mine_ & ((simt::lane_mask{1} << simt::lane_id()) - 1));
-    sync();  // read before the next call writes
+    sync();  // the reads come before the next call writes
   }
 
   [[nodiscard]] GPUHEAP_FN unsigned size() const { return size_; }
@@ -178,9 +179,9 @@ class live_block_threads {
   [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
     static_assert(sizeof(T) == 8);
     if (rank_ == 0) simt::plain_write(scratch_->common, simt::bit_cast<simt::uint64_t>(value));
-    sync();  // written before it is read
+    sync();  // the write comes before the reads
     T const common = simt::bit_cast<T>(simt::plain_read(scratch_->common));
-    sync();  // read before the next call writes
+    sync();  // the reads come before the next call writes
     return common;
   }
   [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
@@ -197,7 +198,7 @@ class live_block_threads {
       if (w < own) before += sum;
       total += sum;
     }
-    sync();  // read before the next call writes
+    sync();  // the reads come before the next call writes
     return before + in_warp;
   }
 
@@ -207,21 +208,22 @@ class live_block_threads {
   }
 
   block_scratch* scratch_;
-  simt::lane_mask mine_ = 0;   // of the caller's warp
-  simt::lane_mask warps_ = 0;  // the warps that have any
+  simt::lane_mask mine_ = 0;   // the live lanes of the caller's warp
+  simt::lane_mask warps_ = 0;  // a bit for each warp that has live lanes
   unsigned rank_ = 0;
   unsigned size_ = 0;
 };
 
 // @brief A group of the threads of the calling block that have not returned. Waits for all of them.
 // @param scratch one block_scratch of the block, in shared or device memory
-// @note Every live thread of the block makes this call, and every call that takes the group. Other threads may have returned before, whole
-// warps among them, and the last block of a launch may be partial. A thread that returns later ends the group.
+// @note Every live thread of the block makes this call, and every call that takes the group. Other threads of the block, and whole warps,
+// may have returned before, and the last block of a launch may be partial. Once a thread of the group returns, no thread may use the group
+// any more.
 [[nodiscard]] GPUHEAP_FN inline live_block_threads live_block(block_scratch& scratch) { return live_block_threads{scratch}; }
 
 namespace detail {
 
-// Makes a tile or a coalesced group a thread_group.
+// A thread_group over a tile or a coalesced group.
 template <shuffling_group G>
 class shuffling_threads {
  public:
@@ -232,13 +234,13 @@ class shuffling_threads {
   GPUHEAP_FN void sync() const { group_.sync(); }
   template <class T>
   [[nodiscard]] GPUHEAP_FN T from_first(T value) const {
-    sync();  // a shuffle orders nothing
+    sync();  // a shuffle orders no memory accesses
     return simt::bit_cast<T>(group_.shfl(simt::bit_cast<unsigned long long>(value), 0u));
   }
   [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
     unsigned long long sum = value;
     auto const threads = static_cast<unsigned>(group_.size());
-    // All threads make the same number.
+    // All threads make the same number of passes.
     for (unsigned known = 1; known < threads; known *= 2) {
       unsigned long long const theirs = group_.shfl(sum, rank() >= known ? rank() - known : rank());
       if (rank() >= known) sum += theirs;
@@ -257,7 +259,7 @@ inline constexpr bool spans_warps = requires {
   requires G::spans_warps;
 };
 
-// Makes any group that the collective calls take a thread_group.
+// Turns any group that the collective calls take into a thread_group.
 template <thread_group G>
 [[nodiscard]] GPUHEAP_FN G const& as_thread_group(G const& group) {
   return group;

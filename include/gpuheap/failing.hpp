@@ -1,14 +1,14 @@
-// Requests that fail because a test says so: failing<Allocator> is the allocator with a word beside it that says which requests get
+// Requests that fail because a test says so. failing<Allocator> is the allocator with a few words beside it, which say which requests get
 // nullptr.
 //
 //   gpuheap::heap<gpuheap::failing<gpuheap::scatteralloc>> heap{64_MiB};
 //   heap.ref().allocator().fail({.first = 9});                                  // host: the tenth request from now on, and no other
 //   heap.ref().allocator().fail({.count = ~0u, .least_bytes = 4096});           // host: every request of 4 KiB or more
-//   heap.ref().allocator().fail({.count = 0});                                  // host: none
+//   heap.ref().allocator().fail({.count = 0});                                  // host: no request
 //
-// The heap records a request that failed so as one that found no memory, and check() tells of it.
+// The heap records a request that fails in this way as one that found no memory, and heap::check() reports it.
 //
-// Layout of a region:  | which requests fail, how many were made | the allocator's own region |
+// Layout of a region:  | which requests fail, how many requests were made | the allocator's own region |
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -20,7 +20,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief Which requests fail, of those of least_bytes to most_bytes bytes, counted from 0: `count` of them from number `first` on.
+// @brief Which requests fail. The requests for least_bytes to most_bytes bytes are numbered from 0; of these, `count` requests fail, from
+// number `first` on.
 struct failing_requests {
   simt::uint64_t first = 0;
   simt::uint64_t count = 1;
@@ -28,10 +29,10 @@ struct failing_requests {
   simt::size_t most_bytes = ~simt::size_t{0};
 };
 
-// @brief An allocator some of whose requests get nullptr. At first none fails.
-// @tparam Allocator the allocator that serves the others; any that frees block by block and has no heap for the whole process
-// @note Which thread makes the n-th request is decided by the schedule; that exactly one does is not. A request costs one atomic addition
-// to a word that all threads share. For tests.
+// @brief An allocator some of whose requests fail: they get nullptr. No request fails before fail() is called.
+// @tparam Allocator the allocator that serves the other requests; any that frees block by block and is not process_wide
+// @note For tests. The schedule decides which thread makes the n-th request, but exactly one thread does. Each request of a numbered size
+// costs one atomic addition to a word that all threads share.
 #if defined(GPUHEAP_NO_DEFAULT_ALLOCATOR)
 template <device_allocator Allocator>
 #else
@@ -45,7 +46,7 @@ class failing {
   static constexpr allocator_traits traits = Allocator::traits;
   static constexpr bool takes_census = has_census<Allocator>;
 
-  // ---- as the allocator does
+  // ---- the allocator's interface
 
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return fails(bytes) ? nullptr : inner_.malloc(bytes); }
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const requires has_aligned_malloc<Allocator> {
@@ -76,8 +77,8 @@ class failing {
   [[nodiscard]] auto verify(stream_ref stream) const requires has_verify<Allocator> { return inner_.verify(stream); }
   void take_census(live_total* into, stream_ref stream) const requires has_census<Allocator> { inner_.take_census(into, stream); }
 
-  // @brief Lets requests of kernels fail that are launched later on `stream`, or on any stream once this returns; counts from 0 again.
-  // Host. Waits for the stream. Forgotten by the heap's reset().
+  // @brief Makes requests fail in kernels that are launched later on `stream`, or on any stream after this call returns. The numbers of
+  // requests begin at 0 again. Host; waits for the stream. The heap's reset() undoes the call.
   void fail(failing_requests which, stream_ref stream = {}) const {
     words const now{which, 0};
     simt::copy(words_, &now, sizeof now, stream);
@@ -88,14 +89,14 @@ class failing {
  private:
   struct words {
     failing_requests which;
-    simt::uint64_t made;  // requests of the sizes that count
+    simt::uint64_t made;  // the number of requests so far, of numbered sizes
   };
   static constexpr simt::size_t header_bytes = 256;
 
   [[nodiscard]] GPUHEAP_FN bool fails(simt::size_t bytes) const {
     failing_requests const which = words_->which;  // written by the host before the launch
     if (which.count == 0 || bytes < which.least_bytes || bytes > which.most_bytes) return false;
-    // relaxed: only the number counts.
+    // relaxed: each request only needs a number of its own.
     simt::uint64_t const number = simt::atomic_ref<simt::uint64_t>{words_->made}.fetch_add(1, simt::relaxed);
     return number >= which.first && number - which.first < which.count;
   }

@@ -11,24 +11,24 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief What a kernel's request gets when nothing fits.
+// @brief The answer to a kernel's request when no free memory fits it.
 enum class exhaustion_policy {
-  null,  // nullptr, and an entry in the record
+  null,  // nullptr, and the record counts the request
   trap,  // the kernel stops with an error, and the host learns the request's size, block and thread
 };
 
-// @brief Why a request was answered with nullptr.
+// @brief Why a request got nullptr.
 enum class request_fault : simt::uint32_t {
-  none,       // nothing: there was no memory for it
-  too_large,  // more bytes than one block of the heap can ever have
+  none,       // the request was valid, but no free memory fitted it
+  too_large,  // the request asked for more bytes than one block of the heap can ever have
   overflow,   // calloc: the product exceeds 2^64 - 1
-  alignment,  // no power of two, or more than heap_ref takes
+  alignment,  // the alignment is not a power of two, or more than largest_alignment
 };
 
 // @brief A failed request, as the host reports it. `block` and `thread` are linear indices in the grid and in the block.
 struct failed_request {
   simt::uint64_t bytes = 0;
-  simt::uint64_t alignment = 0;  // 0: none was asked for
+  simt::uint64_t alignment = 0;  // 0: the request was not for an aligned block
   simt::uint32_t block = 0;
   simt::uint32_t thread = 0;
   request_fault fault = request_fault::none;
@@ -38,36 +38,36 @@ struct failed_request {
 // trap.
 struct trap_report {
   failed_request request{};
-  simt::uint32_t written = 0;  // 1: release store after `request`
+  simt::uint32_t written = 0;  // becomes 1, by a release store, after `request` is written
 };
 
 // All zero in a new heap. Every counter is 64 bits wide and cannot wrap in practice (at 10^9 failures a second, after 584 years).
 struct failure_record {
-  // Requests that found no memory. Each counter is for a part of the multiprocessors and has 64 bytes for itself, since whole launches fail
-  // at once.
+  // Requests that found no memory. Each counter serves a part of the multiprocessors and has 64 bytes to itself, because all threads of a
+  // launch may fail at once.
   static constexpr unsigned num_counters = 8, words_per_counter = 8;
   simt::uint64_t failed_requests[num_counters * words_per_counter] = {};
   simt::uint32_t has_first_failed = 0;  // 1: a thread has claimed `first_failed`
   failed_request first_failed{};
-  simt::uint64_t least_failed = 0;  // bitwise not of the fewest bytes that found no memory; 0 if no request failed
+  simt::uint64_t least_failed = 0;  // the bitwise NOT of the smallest size that found no memory; 0 if no request failed
   // Requests that this heap could never serve.
   simt::uint64_t invalid_requests = 0;
   failed_request first_invalid{};
   simt::uint64_t most_bytes = 0;  // the largest block that the heap can ever have; 0: no limit. Written by the host
   simt::uint64_t double_frees = 0;
   simt::uint64_t foreign_frees = 0;
-  // Each "first" is written by the one thread whose increment of the counter beside it found 0.
+  // The thread whose increment of double_frees found 0 writes first_double_free. foreign_frees and invalid_requests work in the same way.
   void* first_double_free = nullptr;
   void* first_foreign_free = nullptr;
-  trap_report* final = nullptr;  // under exhaustion_policy::trap, else null. Written by the host in stream order
+  trap_report* final = nullptr;  // null unless the policy is exhaustion_policy::trap. The host writes it in stream order
   simt::uint32_t stopping = 0;   // 1: a thread writes the trap report; 2: the report is complete
 };
 
 namespace detail {
 
-// Every function here does nothing without a record, as in a view that no heap made.
+// A view that no heap made has no record: `record` is null, and the record_ functions do nothing.
 
-// Stops the kernel after telling the host why.
+// Writes `request` to `final` in pinned host memory, and stops the kernel.
 GPUHEAP_COLD inline void stop_exhausted(failure_record* record, trap_report* final, failed_request const& request) {
   stop_kernel(record->stopping, final->written, [final, &request] { final->request = request; });
 }
@@ -78,8 +78,8 @@ GPUHEAP_FN inline void stop_if_asked(failure_record* record, failed_request cons
   if (trap_report* const final = simt::atomic_ref<trap_report*>{record->final}.load(simt::relaxed)) stop_exhausted(record, final, request);
 }
 
-// Records a request that no heap like this one could ever serve. Its `bytes`, `alignment` and `fault` are set. Called by the lane that made
-// it.
+// Records a request that this heap could never serve. The caller is the lane that made the request, and has set `bytes`, `alignment` and
+// `fault`.
 GPUHEAP_COLD inline void record_invalid(failure_record* record, failed_request request) {
   if (record == nullptr) return;
   request.block = simt::block_id();
@@ -89,7 +89,7 @@ GPUHEAP_COLD inline void record_invalid(failure_record* record, failed_request r
   stop_if_asked(record, request);
 }
 
-// Records that a request of `bytes` (> 0) was answered with nullptr. Called by each lane that made such a request.
+// Records that a request for `bytes` (> 0) found no memory. Each lane that made such a request calls.
 GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_t bytes, simt::uint64_t alignment = 0) {
   if (record == nullptr) return;
   if (record->most_bytes != 0 && bytes > record->most_bytes) {
@@ -99,7 +99,7 @@ GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_
   failed_request const request{bytes, alignment, simt::block_id(), simt::thread_in_block()};
   // Lanes that fail together may hold different heaps.
   simt::lane_mask const here = simt::match_any(simt::active_mask(), record);
-  // relaxed, all: counts, a least value, and a claim that only this thread acts on. The host reads after the kernel.
+  // relaxed, all: the words are counts, a minimum, and a claim that only the winning thread acts on. The host reads them after the kernel.
   simt::atomic_ref<simt::uint64_t> const least{record->least_failed};
   if (least.load(simt::relaxed) < ~bytes) least.fetch_max(~bytes, simt::relaxed);
   if (simt::lane_id() == simt::lowest_bit(here)) {
@@ -111,7 +111,7 @@ GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_
   stop_if_asked(record, request);
 }
 
-// Records a free of `p` that was refused as `status` (foreign or double_free). Called by the lane that made it.
+// Records that the heap refused a free of `p`, as `status` (foreign or double_free) says. The caller is the lane that made the free.
 GPUHEAP_COLD inline void record_refused_free(failure_record* record, void* p, free_status status) {
   if (record == nullptr) return;
   bool const twice = status == free_status::double_free;

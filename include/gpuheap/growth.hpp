@@ -1,4 +1,5 @@
-// How a heap grows: its first size, its largest size, and the step by which it grows when a request found no memory. Host code only.
+// The sizes of a heap that grows: its first size, its largest size, and the step by which check() grows it after requests that found no
+// memory. Host code only.
 #pragma once
 
 #include <gpuheap/memory/literals.hpp>
@@ -11,13 +12,13 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief The sizes of a heap that grows: heap{growth{.initial = 1_GiB, .at_most = 64_GiB}}. Addresses for `at_most` are reserved, which
-// costs no memory. The heap's part of them has memory of the current device.
+// @brief The sizes of a heap that grows: heap{growth{.initial = 1_GiB, .at_most = 64_GiB}}. The heap reserves addresses for `at_most`
+// bytes, which costs no memory. Only the part that the heap uses now has memory, on the current device.
 struct growth {
   heap_size initial = 64_MiB;
-  simt::size_t at_most = 0;  // 0: as much as the device has
+  simt::size_t at_most = 0;  // bytes; 0: all memory of the device
 
-  // @return `at_most` in bytes
+  // @return the largest size in bytes: `at_most`, or the device's memory if that is 0
   [[nodiscard]] simt::size_t limit() const { return at_most != 0 ? at_most : memory::device.query()->total_bytes; }
 };
 
@@ -25,7 +26,7 @@ struct growth {
 // counts. With neither, the heap does not grow by itself.
 struct growth_step {
   simt::size_t bytes = 0;
-  double factor = 1;  // of the heap's capacity; at least 1
+  double factor = 1;  // the heap grows to `factor` times its capacity; at least 1
 
   // @return the bytes to add to a heap of `capacity` bytes
   [[nodiscard]] simt::size_t after(simt::size_t capacity) const {
@@ -34,9 +35,11 @@ struct growth_step {
     auto const by_factor = static_cast<simt::size_t>(more < most ? more : most);
     return bytes > by_factor ? bytes : by_factor;
   }
+  // @throws gpuheap::error if `factor` is less than 1
   void require_valid() const {
     if (factor >= 1) return;
-    throw plain_error(text_of("gpuheap: growth_step::factor is %f: a heap grows to a multiple of its size, 1 or more", factor));
+    throw plain_error(
+        text_of("gpuheap: growth_step::factor is %f, and a heap grows to that multiple of its capacity: give 1 or more", factor));
   }
 };
 

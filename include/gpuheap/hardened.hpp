@@ -1,15 +1,18 @@
-// A heap that wrong frees cannot break: hardened<Allocator> is the allocator behind one bit for each place where a block may begin.
+// A heap that wrong frees cannot break. hardened<Allocator> is the allocator with a bit beside it for each place where a block may begin.
+// The bit is set while a live block begins there.
 //
 //   gpuheap::heap<gpuheap::hardened<>> heap{1_GiB};                    over the default allocator
 //
-// Layout of a region:  | misuse record | this view | control | bits | the allocator's own region |
+// Layout of a region:  | misuse record | a copy of this view | control | bits | the allocator's own region |
 //
-// malloc: sets the bit of the block's address: one atomic for each word in which a warp's blocks begin, whose result nobody waits for.
-// free:   clears it, likewise, and gives the block back only if the bit was set. Of all frees of a pointer one finds it set.
+// malloc: sets the bit of the block's address, by one atomic for each word of bits that a warp's blocks need. No thread waits for the
+//         atomic's result.
+// free:   clears the bit in the same way, and frees the block only if the bit was set. Of all frees of a block, exactly one finds the bit
+//         set.
 //
-// So the inner allocator is never misused: each pointer that its free gets is one that its malloc returned and that was not freed since.
-// A hardened heap keeps its promises to correct programs, whatever a program frees, how often, and beside which other frees.
-// docs/misuse.md says which attacks and mistakes that covers.
+// So each pointer that the inner allocator's free gets is one that its malloc returned and that was not freed since. A hardened heap serves
+// requests correctly whatever pointers a program frees, how often, and at the same time as which other frees. docs/misuse.md says which
+// attacks and mistakes this covers.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -44,12 +47,12 @@ template <device_allocator Allocator = sharded_spans, class Bits = checking::beg
 class hardened;
 #endif
 
-// @brief An allocator whose heap no wrong free can break: it gives no block twice and none outside, and refuses and records the free.
-// @tparam Allocator the allocator that serves: one that lies in its region, aligns to 16 bytes and frees blocks one by one
-// @tparam Bits where the live blocks begin: for tests
-// @note Takes 1/128 of the region. Of an allocator that keeps its own words apart from blocks, as the default one does, no write into the
-// heap's data changes these either. A free of memory that was handed out again is a free of its new block: no allocator can tell them
-// apart.
+// @brief An allocator whose heap no wrong free can break. The heap refuses and records wrong frees, and never hands out a live block again.
+// @tparam Allocator the allocator that serves the requests: one that lies in its region, aligns to 16 bytes and frees blocks one by one
+// @tparam Bits the record of where live blocks begin. Tests replace it
+// @note The bits take 1/128 of the region. If the allocator keeps its metadata apart from the blocks, as the default one does, no write
+// into the memory of blocks changes metadata either. A second free of a block whose memory was handed out again frees the new block: no
+// allocator can tell the two apart.
 template <device_allocator Allocator, class Bits>
 class hardened {
   static_assert(Allocator::traits.free == frees::individually, "gpuheap: hardened<> needs an allocator that frees blocks one by one");
@@ -86,11 +89,11 @@ class hardened {
     bits_.add(here, number_of(p));
     return p;
   }
-  // Gives p back, or records what is wrong with it. nullptr does nothing.
+  // Frees the block at p, or records why p is wrong. nullptr does nothing.
   GPUHEAP_FN free_status free(void* p) const {
     simt::lane_mask const here = simt::active_mask();
     bool const mine = bits_.take(here, may_begin(p) ? number_of(p) : 0);
-    // All lanes together, those with nothing to free too: the inner allocator serves whole warps best.
+    // All lanes call together, also those with nothing to free, since the inner allocator serves whole warps best.
     inner_.free(mine ? p : nullptr);
     if (mine) return free_status::done;
     return p == nullptr ? free_status::null : refuse_far(self_, number_of(p));
@@ -99,11 +102,11 @@ class hardened {
   // Whether p is the start of a live block.
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const { return may_begin(p) && bits_.has(number_of(p)); }
   [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const { return owns(p); }
-  // Bytes that the block at p may use; 0 if none begins there that lives.
+  // The usable size of the live block that begins at p; 0 if no live block begins there.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Allocator> {
     return owns(p) ? inner_.usable_size(p) : 0;
   }
-  // As the allocator's. Meanwhile the block is not there for others: a free at the same time is refused.
+  // As the allocator's. The block's bit is clear during the call, so the heap refuses a free of the block at the same time.
   [[nodiscard]] GPUHEAP_FN bool try_resize(void* p, simt::size_t bytes) const requires has_try_resize<Allocator> {
     if (!may_begin(p) || !bits_.take_alone(number_of(p))) return false;
     bool const holds = inner_.try_resize(p, bytes);
@@ -120,7 +123,7 @@ class hardened {
 
   [[nodiscard]] static simt::size_t min_region_bytes() {
     simt::size_t const inner = Allocator::min_region_bytes();
-    // The bits are those of the whole region.
+    // The region has bits for all of its bytes, its own metadata included.
     return fixed_bytes() + inner + inner / 64 + 4 * Bits::bytes_for(1);
   }
   [[nodiscard]] static hardened create(memory::region where, stream_ref stream) {
@@ -132,7 +135,7 @@ class hardened {
     return made;
   }
 
-  // ---- growth: the bits lie before the allocator's region, as many as the whole region can need, and get memory with what they stand for
+  // ---- growth: the addresses of all bits lie before the allocator's region. Bits get memory when the memory that they stand for is mapped
 
   [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t whole_bytes) requires has_grow<Allocator> {
     simt::size_t const own = own_bytes_for(whole_bytes);
@@ -156,7 +159,7 @@ class hardened {
           if (reach < begin + offset + bytes) reach = begin + offset + bytes;
         },
         stream);
-    // The memory before the first block has no bits.
+    // The memory before the first block needs no bits.
     if constexpr (has_blocks_begin<Allocator>) made.first_ = number_of(made.inner_.blocks_begin());
     made.bits_ = Bits{made.words(), made.first_};
     made.reach_ = made.control();
@@ -172,7 +175,8 @@ class hardened {
     inner_.grow(
         inner_share(new_bytes),
         [&](simt::size_t offset, simt::size_t bytes) {
-          // The bits first: should there be no memory, the inner allocator is as it was, and bits beyond `reach` are nobody's.
+          // The bits come first. If there is no memory for them or for the part, the inner allocator stays as it was, and no thread uses
+          // the bits past `reach`.
           if (simt::uint64_t const end = inner + offset + bytes; reach < end) {
             add_bits(reach, end, map, stream);
             reach = end;
@@ -198,7 +202,7 @@ class hardened {
   [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const requires has_blocks<Allocator> {
     return inner_.blocks(stream);
   }
-  // Wrong frees are found when they are made.
+  // Nothing to check: the heap finds a wrong free when the program makes it.
   void check_blocks(stream_ref) const {}
 #endif
 
@@ -207,19 +211,20 @@ class hardened {
  private:
   [[nodiscard]] GPUHEAP_HD static simt::uint64_t number_of(void const* p) { return reinterpret_cast<simt::uintptr_t>(p); }
 
-  // Whether p is an address at which a block of this heap may begin: then it has a bit.
+  // Whether a block of this heap may begin at p. If so, p has a bit.
   [[nodiscard]] GPUHEAP_FN bool may_begin(void const* p) const {
     simt::uint64_t const address = number_of(p);
     return address % 16 == 0 && address >= first_ && address < end_ && (reach_ == nullptr || is_reached(address));
   }
-  // Of a heap that grows: whether there is memory. Mostly the cached word knows; it only ever rises.
+  // For a heap that grows: whether memory is mapped at the address. The word only rises, so a cached value that exceeds the address is
+  // enough.
   [[nodiscard]] GPUHEAP_FN bool is_reached(simt::uint64_t address) const {
     if (address < simt::load_cached(*reach_)) return true;
-    // relaxed: a rightful pointer comes after the kernel before which the host wrote the word.
+    // relaxed: a kernel that has a valid pointer to the address began after the host wrote the word.
     return address < simt::global_ref<simt::uint64_t>{*reach_}.load(simt::relaxed);
   }
 
-  // Says what is wrong with a pointer at which no live block begins.
+  // Finds out why no live block begins at a pointer, records that, and returns the status of the free.
   GPUHEAP_COLD static free_status refuse_far(hardened const* me, simt::uint64_t pointer) {
     misuse_finding found{};
     found.what = misuse::foreign_free;
@@ -273,12 +278,13 @@ class hardened {
         text_of("gpuheap: a region of %zu bytes is too small for this allocator: give it at least %zu", where.bytes, min_region_bytes()));
   }
 
-  // Of the bytes that a heap that grows may use, what the inner allocator may: the others are for its bits, of which two rows may be begun.
+  // For a heap that grows: how many of its `bytes` the inner allocator may use. The others are for the fixed parts and for the bits, two
+  // rows of which may be incomplete.
   [[nodiscard]] static simt::size_t inner_share(simt::size_t bytes) {
     simt::size_t const others = fixed_bytes() + bytes / 128 + 2 * Bits::bytes_for(1);
     return bytes > others ? bytes - others : 0;
   }
-  // Gives memory to the bits of [from, to), of which those before `from` have some, and clears them.
+  // Maps and clears the bits of the addresses [from, to). The bits of addresses before `from` are mapped already.
   void add_bits(simt::uint64_t from, simt::uint64_t to, memory::map_function const& map, stream_ref stream) const {
     simt::size_t const there = from == first_ ? 0 : Bits::bytes_for(from - first_), wanted = Bits::bytes_for(to - first_);
     if (wanted == there) return;
@@ -293,16 +299,17 @@ class hardened {
   }
   void write_reach(simt::uint64_t reach, stream_ref stream) const {
     simt::copy(reach_, &reach, sizeof reach, stream);
-    simt::synchronize(stream);  // `reach` is read until then
+    simt::synchronize(stream);  // the copy reads the local variable `reach` until then
   }
 #endif
 
   Allocator inner_{};
   Bits bits_{};
   misuse_record* record_ = nullptr;
-  hardened* self_ = nullptr;            // a copy of this view in the heap's memory, for rare code: its callers keep none in a frame
-  simt::uint64_t first_ = 0, end_ = 0;  // addresses of the inner allocator's region
-  simt::uint64_t* reach_ = nullptr;     // of a heap that grows: where its memory ends
+  // A copy of this view in the heap's memory, for rarely called functions. Their callers then need no copy in their stack frames.
+  hardened* self_ = nullptr;
+  simt::uint64_t first_ = 0, end_ = 0;  // the first address that has a bit, and the one after the region's last
+  simt::uint64_t* reach_ = nullptr;     // for a heap that grows: a word with the address at which its mapped memory ends
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -29,13 +29,13 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // @brief A heap that owns its memory and the allocator in it. Move-only; several live side by side.
-// @tparam Statistics whether each malloc and free is counted: `counted` or `uncounted`
+// @tparam Statistics whether the heap counts each malloc and free: `counted` or `uncounted`
 // @note ref() is passed to kernels by value. Kernels of any number of streams and replayed graphs of one device may use one heap at once.
 // Changes by the host are ordered on the stream that the call names, by default the null stream. One host thread at a time calls members.
 // @note While kernels of other streams use the heap:
-//   stats(), live_blocks()   safe; each number is of some moment during the call, and the numbers need not fit together
-//   check()                  safe; a failure that happens meanwhile is reported now or by the next check()
-//   free(pointers), set_policy()       safe; kernels that run already may follow either policy
+//   stats(), live_blocks()   safe; each number was true at some moment during the call, but not all at the same moment
+//   check()                  safe; this call or the next check() reports a failure that happens meanwhile
+//   free(pointers), set_policy()       safe; a kernel that is already running may follow the old or the new policy
 //   copy_to_host(), copy_from_host()   safe for blocks that no other thread writes or frees
 //   verify(), blocks(), report_leaks(), grow(), trim(), reset(), check() of a checked heap or under grow_when_exhausted()   undefined
 // @note A heap that was moved from may only be assigned to or destroyed. Destroying a heap while kernels use it is undefined.
@@ -71,7 +71,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   heap(heap_size size, stream_ref stream) : heap(size, memory::device, stream) {}
 
   // @brief Makes a heap in memory of the caller, which must outlive the heap.
-  // @param callers memory that device code reaches, aligned to 256 bytes at least
+  // @param callers memory that device code can access, aligned to at least 256 bytes
   // @param stream kernels that run on it later can use the heap; kernels of other streams can after a wait for it
   // @throws gpuheap::error if the region is too small, null or misaligned, or if the allocator is process_wide
   explicit heap(memory::region callers, stream_ref stream = {}) : memory_{callers} {
@@ -125,7 +125,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   [[nodiscard]] static simt::size_t min_bytes() {
     return Allocator::traits.process_wide ? Allocator::min_region_bytes() : Allocator::min_region_bytes() + records_bytes + 256;
   }
-  // @return the smallest growth::initial, in bytes, of a heap that grows as far as `size` says, with the metadata of its largest size
+  // @return the smallest growth::initial, in bytes, for a heap that grows up to size.limit(). Its metadata are those of its largest size
   [[nodiscard]] static simt::size_t min_bytes(growth const& size) requires has_grow<Allocator> {
     // Addresses come in units of up to 2 MiB.
     simt::size_t const asked = Allocator::min_initial_bytes(size.limit());
@@ -136,8 +136,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @return the device's view, which kernels take by value. It stays valid as long as the heap lives, across reset() and moves
   [[nodiscard]] ref_type ref() const { return {allocator_, &records()->failures, statistics_}; }
 
-  // @brief Forgets every block at once, in stream order; counts and records start again. Policies and callbacks stay. No kernel of another
-  // stream may use the heap meanwhile. After a reset that threw, the heap may only be reset again or destroyed.
+  // @brief Forgets every block at once, in stream order, and sets counts and records to 0. Policies and callbacks stay. No kernel of
+  // another stream may use the heap meanwhile. If reset() throws, the heap may only be reset again or destroyed.
   // @throws gpuheap::error if the allocator is process_wide
   void reset(stream_ref stream = {}) {
     if constexpr (Allocator::traits.process_wide) {
@@ -183,7 +183,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     return s;
   }
 
-  // @return all bytes that are taken for this heap now, bookkeeping included; if the allocator is process_wide, the process's heap too
+  // @return all bytes that this heap takes now, bookkeeping included; if the allocator is process_wide, those of the process's heap too
   [[nodiscard]] simt::size_t bytes() const {
     if constexpr (!Allocator::traits.process_wide) {
       return grows() ? growing_->range.mapped_bytes() + records_bytes : memory_.bytes();
@@ -201,10 +201,10 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @return whether the heap was made from a growth
   [[nodiscard]] bool grows() const { return static_cast<bool>(growing_); }
 
-  // ---- growth. No kernel uses the heap meanwhile; views and blocks stay valid. gpuheap::error unless the heap was made from a growth
+  // ---- growth. No kernel may use the heap meanwhile; views and blocks stay valid. Throws gpuheap::error for a heap of a fixed size
 
   // @brief Adds memory to the heap, for kernels launched later on the stream, or on any stream after a wait for it.
-  // @param more_bytes the bytes to add to the capacity. The allocator takes memory in units of its own; later calls use a unit's rest
+  // @param more_bytes the bytes to add to the capacity. The allocator takes memory in units of its own; later calls use the rest of a unit
   // @param stream kernels that run on it later can use the added memory
   // @throws gpuheap::error if the capacity would be more than at_most()
   // @throws out_of_memory if the device does not have the memory; the capacity is then as it was
@@ -225,9 +225,9 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   }
 
   // @brief Lets check() answer failed requests by growing the heap. Off at first.
-  // @param step by how much each check() grows the heap: by less if only that is left up to at_most(), by more if the allocator cannot use
-  // so little. A step of nothing switches growth off
-  // @note Kernels that stopped (exhaustion_policy::trap) are not continued: they end the device's work.
+  // @param step the amount by which each check() grows the heap. The heap grows by less if less is left up to at_most(), and by more if the
+  // allocator cannot use so little. growth_step{} switches growth off
+  // @note A kernel that exhaustion_policy::trap stopped does not continue: the trap has ended all work of the CUDA context.
   void grow_when_exhausted(growth_step step) requires has_grow<Allocator> {
     require_growing();
     step.require_valid();
@@ -243,7 +243,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   simt::size_t trim(stream_ref stream = {}) requires has_trim<Allocator> {
     require_growing();
     simt::size_t const given_up = allocator_.trim(stream);
-    capacity_ -= given_up;  // before the wait, which may throw: the allocator has given the memory up
+    capacity_ -= given_up;  // before the wait, which may throw: the allocator no longer uses the memory
     growing_->reach -= given_up;
     simt::synchronize(stream);
     return growing_->range.unmap(growing_->reach, growing_->range.bytes() - growing_->reach);
@@ -256,8 +256,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   // ---- exhaustion
 
-  // @brief Sets what happens to a request that nothing fits, in kernels that are launched later on the stream, or on any stream once this
-  // call returns. Waits for the stream.
+  // @brief Sets what happens to a request that nothing fits, in kernels launched later on the stream, or on any stream after this call
+  // returns. Waits for the stream.
   // @param policy `null`, the default, or `trap`
   // @param stream kernels that run on it later follow the policy
   void set_policy(exhaustion_policy policy, stream_ref stream = {}) {
@@ -270,17 +270,17 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     simt::synchronize(stream);
   }
 
-  // @brief Sets the function that check() calls, on its own thread, instead of throwing. An empty one brings the exception back.
+  // @brief Sets the function that check() calls, on its own thread, instead of throwing out_of_memory. An empty one restores the exception.
   void on_exhausted(exhaustion_callback callback) { callback_ = static_cast<exhaustion_callback&&>(callback); }
 
-  // @brief Waits for the stream, and reports what went wrong in this heap since the last check(). Call it after a launch. Each failure is
-  // reported once: an exception, also one of a callback, leaves later kinds to the next check().
-  // @return the number of bytes by which the heap has grown. If it is not 0, repeat the requests that failed. A heap that has its most,
-  // whose device has no more memory, or whose growth would not help does not grow; the report says which
+  // @brief Waits for the stream, and reports what went wrong in this heap since the last check(). Call it after a launch. check() reports
+  // each failure once. If it throws, or a callback does, the next check() reports the kinds of failure that this one has not reached.
+  // @return the number of bytes by which the heap has grown. If it is not 0, repeat the requests that failed. The heap does not grow if it
+  // has its largest size, if the device has no more memory, or if growth would not help; the report says which
   // @throws out_of_memory if exhaustion_policy::trap stopped a kernel, naming the request; the CUDA context is lost, as after any trap
   // @throws out_of_memory if requests failed, unless there is a callback, or the heap has grown for all of them
   // @throws gpuheap::error if the heap refused frees
-  // @throws misuse_error if a checked heap finds misuse, which looks at all blocks first, unless on_misuse() has set a callback
+  // @throws misuse_error if a checked heap finds misuse in any of its blocks, unless on_misuse() has set a callback
   // @note Under grow_when_exhausted() the heap first grows by one step if requests found no memory, but not for requests that it could
   // never serve (request_fault). The callback learns whether it grew.
   simt::size_t check(stream_ref stream = {}) {
@@ -290,13 +290,13 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
       throw_trap_report(stopped.what());
       throw;
     }
-    throw_trap_report("the launch has failed already");  // where launches wait for their kernels
+    throw_trap_report("the launch has failed already");  // in the simulator, where launch() waits for the kernel
     this->report_misuse(stream);
     failure_record const record = failures(stream);
     statistics now;
     detail::read_failures(now, record);
     if (reported_ == detail::failure_counts::of(now)) return 0;
-    now = stats(stream);  // what lives is asked only where there is something to tell
+    now = stats(stream);  // stats() may walk the heap, so it runs only if there is something to report
     detail::failure_counts const found = detail::failure_counts::of(now);
     exhaustion what{.failed_requests = found.requests - reported_.requests,
                     .invalid_requests = found.invalid - reported_.invalid,
@@ -329,14 +329,14 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     std::size(p);
   }
   void free(Pointers const& pointers, stream_ref stream = {}) { free_listed_on_host(std::data(pointers), std::size(pointers), stream); }
-  // @brief Frees blocks whose addresses lie in an array that device code reaches. In stream order: the array must stay until then.
+  // @brief Frees blocks whose addresses lie in an array that device code can access. In stream order: the array must stay until then.
   template <class Pointer>
   requires simt::is_pointer_v<Pointer>
   void free(device_span<Pointer> pointers, stream_ref stream = {}) {
     free_listed_on_device(const_cast<void* const*>(reinterpret_cast<void const* const*>(pointers.data)), pointers.size, stream);
   }
 
-  // @brief Copies bytes from heap memory to host memory, or the other way. Waits for the stream.
+  // @brief copy_to_host() copies bytes from heap memory to host memory, copy_from_host() the other way. Both wait for the stream.
   // @throws gpuheap::error if the range does not lie in this heap, unless the allocator is process_wide
   void copy_to_host(void* to, void const* from, simt::size_t bytes, stream_ref stream = {}) const {
     if (bytes == 0) return;
@@ -368,16 +368,15 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
  private:
   friend heap_inspection<heap, Allocator>;
 
-  // The records, followed by the counters of the statistics. They lie behind the arena, so that the arena keeps the alignment of the heap's
-  // memory.
+  // The records; the statistics' counters follow. Both lie after the arena, so the arena keeps the alignment of the heap's memory.
   struct heap_records {
     failure_record failures;
-    live_total census;  // of the last stats()
+    live_total census;  // the allocator's answer to the last stats()
   };
   static constexpr simt::size_t record_bytes = 1024;
   static constexpr simt::size_t records_bytes = record_bytes + Statistics::counter_bytes;
   static_assert(sizeof(heap_records) <= record_bytes && simt::is_trivially_copyable_v<heap_records>);
-  // Whether stats() asks the allocator for what is live.
+  // Whether stats() asks the allocator for the number and the bytes of live blocks.
   static constexpr bool asks_allocator = !Statistics::counts && has_census<Allocator>;
   static_assert(simt::is_trivially_copyable_v<ref_type>, "kernels get the view by value");
 
@@ -389,7 +388,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
                               memory::format_bytes(bytes).c_str(), Allocator::traits.name, least, memory::format_bytes(least).c_str()));
   }
 
-  // Takes the heap's memory. A refusal becomes an error that says how much there is.
+  // Takes the heap's memory. If the source refuses, the error says how much memory there is.
   [[nodiscard]] static memory::allocation take(memory::resource from, simt::size_t bytes) {
     try {
       return {from, bytes};
@@ -422,15 +421,14 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // The additional state of a heap that grows. Its functions are called through it, so that programs whose heaps do not grow compile none
-  // of them.
+  // The additional state of a heap that grows. The heap calls its functions through pointers, so that other heaps do not compile them.
   struct growing : memory::held {
     explicit growing(simt::size_t most) : range{most} {}
     void (*create)(heap&, stream_ref) = &create_growable;
     void (*take_step)(heap&, exhaustion&, simt::size_t, stream_ref) = &heap::take_step;
-    mutable memory::address_range range;  // what the heap lives in
-    mutable simt::size_t reach = 0;       // offset of the end of the highest part that the allocator has had mapped
-    mutable bool has_taken = false;       // whether the allocator has had any mapped since this was set
+    mutable memory::address_range range;  // the heap's addresses
+    mutable simt::size_t reach = 0;       // the offset at which the highest part ends that the allocator has had mapped
+    mutable bool has_taken = false;       // whether the allocator has had memory mapped since add_memory() cleared this
     mutable growth_step step{};
   };
   static void create_growable([[maybe_unused]] heap& me, [[maybe_unused]] stream_ref stream) {
@@ -440,7 +438,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // The result is valid during the call that it is passed to.
+  // The function by which the allocator has parts of the range mapped. The result refers to *this: it is valid during the present call.
   [[nodiscard]] memory::map_function mapper() {
     return [this](simt::size_t offset, simt::size_t bytes) {
       growing_->range.map(offset, bytes);
@@ -454,7 +452,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
           "gpuheap: this heap has a fixed size and cannot grow or shrink: make it as heap{gpuheap::growth{.initial = ..., .at_most = "
           "...}}");
   }
-  // Lets the allocator use `more_bytes` more. Returns whether it has taken memory for them.
+  // Lets the allocator use `more_bytes` more. Returns whether the allocator has had memory mapped for them.
   bool add_memory(simt::size_t more_bytes, stream_ref stream) requires has_grow<Allocator> {
     simt::size_t const reach = growing_->reach;
     growing_->has_taken = false;
@@ -466,14 +464,13 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
     return growing_->has_taken;
   }
-  // Grows the heap by a step for requests that found no memory, the smallest of which asked for `least_bytes`. check() reports them
-  // afterwards.
+  // Grows the heap by a step, for check(), after requests that found no memory. The smallest of them asked for `least_bytes`.
   static void take_step([[maybe_unused]] heap& me, [[maybe_unused]] exhaustion& what, [[maybe_unused]] simt::size_t least_bytes,
                         [[maybe_unused]] stream_ref stream) {
     if constexpr (has_grow<Allocator>) {
       simt::size_t const step = me.growing_->step.after(me.capacity_), left = me.at_most() - me.capacity_;
       if (step == 0) return;
-      // The record starts again with the smallest request that fails from now on.
+      // The record forgets the smallest failed request, so that the next check() sees the smallest of later ones.
       simt::fill(&me.records()->failures.least_failed, 0, sizeof(failure_record::least_failed), stream);
       if (constexpr simt::size_t largest = Allocator::traits.largest_bytes; largest != 0 && least_bytes > largest) {
         what.not_grown = text_of(" Growth does not help: requests of more than %s go to another allocator, whose memory does not grow.",
@@ -498,11 +495,11 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // A total of parts that were read at different moments may be negative: then 0.
+  // A sum of counters that were read at different moments may be negative; then the result is 0.
   [[nodiscard]] static std::uint64_t not_below_zero(std::uint64_t sum) { return static_cast<std::int64_t>(sum) < 0 ? 0 : sum; }
   [[nodiscard]] heap_records* records() const { return static_cast<heap_records*>(records_.base()); }
 
-  // Writes into the record the largest size that a request may ask for, which tells wrong requests from failed ones.
+  // Writes the largest size of a request that this heap can ever serve into the record. Kernels record larger requests as invalid.
   void write_most_bytes(stream_ref stream) {
     simt::uint64_t most = at_most();
     if constexpr (Allocator::traits.process_wide) most = simt::uint64_t{1} << 63;
@@ -514,7 +511,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     simt::copy(&records()->failures.final, &final, sizeof final, stream);
   }
 
-  // Reads the failures alone.
+  // Reads the failure record only.
   [[nodiscard]] failure_record failures(stream_ref stream) const {
     failure_record copy;
     simt::copy(&copy, &records()->failures, sizeof copy, stream);
@@ -528,15 +525,15 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     return copy;
   }
 
-  // Throws the report that a kernel left before it stopped, if one did; once.
+  // If a kernel left a report before it trapped, throws that report, once.
   void throw_trap_report(char const* how) {
     this->throw_misuse_words(how);
     if (final_.base() == nullptr) return;
     auto& final = *static_cast<trap_report*>(final_.base());
-    // acquire: pairs with the release in stop_kernel(); the request is read after it.
+    // acquire: pairs with the release in stop_kernel(), so the load of `request` finds what the kernel wrote.
     if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{final.written}.load(simt::acquire) == 0) return;
     failed_request const request = final.request;
-    final = {};  // no kernel runs: the device has stopped
+    final = {};  // no kernel writes it: the trap has ended them all
     throw out_of_memory(detail::stopped_text(name(), request, how));
   }
 
@@ -572,24 +569,25 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     simt::synchronize(stream);
   }
 
-  memory::allocation memory_;   // all of the memory; for a process_wide allocator its own; empty if the heap grows
-  memory::allocation records_;  // within memory_, or of their own
-  memory::allocation final_;    // trap_report, once the policy has been `trap`
-  memory::region arena_{};      // the allocator's memory; if the heap grows, all addresses that it can ever have
-  simt::size_t capacity_ = 0;   // if the heap grows: the bytes of it that the allocator may use
+  memory::allocation memory_;   // the arena and the records; only own_bytes() for a process_wide allocator; empty if the heap grows
+  memory::allocation records_;  // a part of memory_, or an allocation of its own
+  memory::allocation final_;    // the trap_report, from the first time that the policy is `trap`
+  memory::region arena_{};      // the allocator's memory; if the heap grows, all addresses up to at_most()
+  simt::size_t capacity_ = 0;   // if the heap grows: the bytes of the arena that the allocator may use now
   memory::shared<growing> growing_;
   Allocator allocator_{};
   Statistics statistics_{};
   exhaustion_policy policy_ = exhaustion_policy::null;
   exhaustion_callback callback_;
-  detail::failure_counts reported_{};  // what check() has reported
+  detail::failure_counts reported_{};  // the counts that check() has reported
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
 
 // A CUDA program whose .cpp files use heap<Allocator> gets its kernels by linking gpuheap::kernels (the default allocator) or
-// gpuheap::kernels_<name of the allocator's header>. For an allocator that is not the library's own: one line, at global scope, in one
-// .cu file. Compiles the kernels of the heap's host functions; those of leaks.hpp only if the file includes it.
+// gpuheap::kernels_<name of the allocator's header>. For an allocator that is not one of the library's, a program writes
+// GPUHEAP_INSTANTIATE(Allocator) at global scope in one .cu file. The line compiles the kernels of the heap's host functions, and those of
+// leaks.hpp if the file includes that header.
 #if !defined(GPUHEAP_INSTANTIATE_INSPECTION)
 #define GPUHEAP_INSTANTIATE_INSPECTION(...)
 #endif

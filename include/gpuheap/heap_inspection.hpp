@@ -1,5 +1,5 @@
-// The host's queries about the blocks of a heap: which are live, which leak, whether they are sound, and the findings of a checked heap.
-// Host code; a base of heap<Allocator>.
+// The host's queries about the blocks of a heap: the live blocks, leaks, damage, and the findings of a checked heap. Host code;
+// heap<Allocator> derives from the class.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -18,13 +18,13 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// In leaks.hpp.
+// Defined in leaks.hpp.
 class tag_names;
 struct leak_report;
 
 namespace detail {
 
-// Kernel of one thread: copies a text that lies where only device code reads.
+// Kernel of one thread: copies a text from memory that only device code can read.
 struct read_text {
   char const* from;
   char* to;
@@ -36,7 +36,8 @@ struct read_text {
     to[at] = '\0';
   }
 };
-// A text of device code. Waits for the stream. A template, so that only programs that call it hold its kernel.
+// Reads a text that device code points to, at most 255 characters. Waits for the stream. It is a template so that only programs that call
+// it contain its kernel.
 template <class Reader = read_text>
 [[nodiscard]] std::string text_on_device(char const* from, stream_ref stream) {
   constexpr unsigned room = 256;
@@ -47,7 +48,7 @@ template <class Reader = read_text>
   simt::synchronize(stream);
   return words;
 }
-// "tree.cu:45", "tag 7". Waits for the stream.
+// The name of a tag in reports: "tree.cu:45", "tag 7". Waits for the stream.
 template <class Reader = read_text>
 [[nodiscard]] std::string tag_name(block_tag tag, stream_ref stream) {
   if (tag.is_place()) return text_of("%s:%u", text_on_device<Reader>(tag.file(), stream).c_str(), tag.line());
@@ -56,16 +57,18 @@ template <class Reader = read_text>
 
 }  // namespace detail
 
-// @brief The members of heap<Allocator> that look at blocks.
+// @brief The members of heap<Allocator> that examine blocks.
 // @tparam Heap the heap that derives from this
-// @note No kernel may use the heap during a call, except of on_misuse(). Each call waits for its stream.
+// @note No kernel may use the heap during a call of blocks(), report_leaks(), write_dump() or verify(), or of live_blocks() of a checked
+// heap. Each call but on_misuse() waits for its stream.
 template <class Heap, device_allocator Allocator>
 class heap_inspection {
  public:
-  // @brief Called by check() with a finding, and with its text.
+  // @brief A function that check() calls with a finding and the finding's text.
   using misuse_callback = memory::function<void(misuse_finding const&, std::string const&)>;
 
-  // @brief The live blocks, one entry a size, small sizes first.
+  // @brief Counts the live blocks.
+  // @return one entry for each size that has live blocks, the smallest size first
   [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const requires has_live_blocks<Allocator> {
     return allocator().live_blocks(stream);
   }
@@ -74,10 +77,10 @@ class heap_inspection {
     static_assert(has_live_blocks<A>, "gpuheap: this Allocator has no live_blocks(stream)");
   }
 
-  // @brief Every live block: its address, its size (as it was asked for in a checked heap, else as it may be used), and in a checked heap
-  // its tag and the thread that asked for it.
+  // @brief Lists every live block, with its address and its size: the requested size in a checked heap, the usable size in others. A
+  // checked heap adds the block's tag and the thread that asked for it.
   // @return the blocks in the order of their addresses
-  // @note This function, report_leaks() and write_dump() are for programs that include <gpuheap/leaks.hpp>, or <gpuheap/checked.hpp>.
+  // @note A program that calls this function, report_leaks() or write_dump() includes <gpuheap/leaks.hpp> or <gpuheap/checked.hpp>.
   [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const requires has_blocks<Allocator> {
     require_leaks_header<leak_report>();
     return allocator().blocks(stream);
@@ -87,7 +90,7 @@ class heap_inspection {
     static_assert(has_blocks<A>, "gpuheap: this Allocator has no blocks(stream): make the heap a gpuheap::checked<Allocator>");
   }
 
-  // @brief The live blocks in groups of one tag, or of one size where they have no tags, most bytes first.
+  // @brief Groups the live blocks by tag, or by size where they have no tag. The group with most bytes comes first.
   // @return a leak_report
   template <class Report = leak_report, class Names = tag_names>
   [[nodiscard]] auto report_leaks(stream_ref stream = {}) const requires has_blocks<Allocator> {
@@ -105,19 +108,20 @@ class heap_inspection {
     write_block_dump(path, Allocator::traits.name, heap.arena_, heap.bytes(), live, names_of<Names>(live, stream));
   }
 
-  // @brief Looks for damage: the allocator's report, whose `problem` is empty if its structures are sound. Walks the heap: for tests, and
-  // for when something is amiss.
+  // @brief Checks the allocator's structures for damage. The call walks the whole heap, so it is for tests and for the search for an error.
+  // @return the allocator's report. Its `problem` is empty if the structures are sound
   [[nodiscard]] auto verify(stream_ref stream = {}) const requires has_verify<Allocator> { return allocator().verify(stream); }
   template <class A = Allocator>
   requires(!has_verify<A>) void verify(stream_ref = {}) const {
     static_assert(has_verify<A>, "gpuheap: this Allocator has no verify(stream)");
   }
 
-  // @brief `callback` is called by check(), once for each misuse that it reports, instead of the exception; empty: the exception again.
-  // @note A record keeps the first 64 findings after the heap was made or reset.
+  // @brief Sets the function that check() calls for each misuse that it reports, instead of throwing misuse_error. After an empty one,
+  // check() throws again.
+  // @note The heap's record keeps the first 64 findings after the heap was made or reset.
   void on_misuse(misuse_callback callback) requires finds_misuse<Allocator> { misuse_callback_ = static_cast<misuse_callback&&>(callback); }
 
-  // @brief Sets what happens at misuse in kernels that are launched later on `stream`, or on any stream once this call returns.
+  // @brief Sets what happens at misuse in kernels that are launched later on `stream`, or on any stream after this call returns.
   // @param policy `trap` stops the kernel, which loses the CUDA context; check() then throws the misuse_error
   // @param stream the stream in whose order the policy changes
   void set_misuse_policy(when_misused policy, stream_ref stream = {}) requires finds_misuse<Allocator> {
@@ -130,13 +134,13 @@ class heap_inspection {
     simt::synchronize(stream);
   }
 
-  // @return the number of misuses of this kind since the heap was made or reset, without looking at blocks
+  // @return the number of misuses of this kind that were found since the heap was made or reset. The call examines no block
   [[nodiscard]] simt::uint64_t misuses(misuse what, stream_ref stream = {}) const requires finds_misuse<Allocator> {
     return read_misuses(stream)[0].counts[static_cast<unsigned>(what)];
   }
 
  protected:
-  // Part of the heap's check(): looks at all blocks, and reports the findings since the last time.
+  // A part of heap::check(): examines all blocks, and reports the findings since the last call.
   void report_misuse(stream_ref stream) {
     if constexpr (finds_misuse<Allocator>) {
       allocator().check_blocks(stream);
@@ -150,7 +154,7 @@ class heap_inspection {
         if (misuse_callback_) return;
         throw misuse_error(
             text_of("gpuheap: a heap of '%s' was misused %llu times more, after the %u misuses that its record keeps: correct "
-                    "those that check() told before",
+                    "those that check() reported before",
                     Allocator::traits.name, static_cast<unsigned long long>(found - first), misuse_record::room),
             {});
       }
@@ -166,15 +170,15 @@ class heap_inspection {
       (void)stream;
     }
   }
-  // Throws the finding that a kernel left before misuse stopped it, if one did; once.
+  // If a kernel left a finding before misuse stopped it, throws that finding, once.
   void throw_misuse_words(char const* how) {
     if constexpr (finds_misuse<Allocator>) {
       if (misuse_words_.base() == nullptr) return;
       auto& words = *static_cast<misuse_words*>(misuse_words_.base());
-      // acquire: pairs with the release in stop_kernel(); the finding is read after it.
+      // acquire: pairs with the release in stop_kernel(), so the copy below has the kernel's finding.
       if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{words.written}.load(simt::acquire) == 0) return;
       misuse_words const last = words;
-      words = {};  // no kernel runs: the device has stopped
+      words = {};  // no kernel writes it: the trap has ended them all
       throw misuse_error(text_of("gpuheap: a kernel was stopped because a heap of '%s' was misused: %s. (%s)", Allocator::traits.name,
                                  detail::misuse_text(last.finding, last.file).c_str(), how),
                          last.finding);
@@ -182,7 +186,7 @@ class heap_inspection {
       (void)how;
     }
   }
-  // Called when the heap is as new.
+  // Called when the heap has just been made or reset.
   void forget_misuse(stream_ref stream) {
     reported_misuses_ = 0;
     if (misuse_policy_ != when_misused::record) write_misuse_policy(stream);
@@ -202,7 +206,7 @@ class heap_inspection {
       simt::copy(&allocator().record()->final, &final, sizeof final, stream);
     }
   }
-  // Reads the one record.
+  // Copies the heap's misuse_record to the host: a vector of one element, since the record is too large for the stack.
   [[nodiscard]] std::vector<misuse_record> read_misuses(stream_ref stream) const requires finds_misuse<Allocator> {
     std::vector<misuse_record> copy(1);
     simt::copy(copy.data(), allocator().record(), sizeof(misuse_record), stream);
@@ -212,7 +216,7 @@ class heap_inspection {
   [[nodiscard]] std::string finding_text(misuse_finding const& found, stream_ref stream) const {
     return detail::misuse_text(found, found.tag.is_place() ? detail::text_on_device(found.tag.file(), stream) : std::string{});
   }
-  // The tags of the blocks, each once.
+  // The names of the blocks' tags.
   template <class Names>
   [[nodiscard]] static Names names_of(std::vector<block_info> const& live, stream_ref stream) {
     Names names;
@@ -222,10 +226,10 @@ class heap_inspection {
     return names;
   }
 
-  memory::allocation misuse_words_;  // misuse_words, once the policy has been `trap`
+  memory::allocation misuse_words_;  // the misuse_words, from the first time that the policy is `trap`
   when_misused misuse_policy_ = when_misused::record;
   misuse_callback misuse_callback_;
-  simt::uint64_t reported_misuses_ = 0;  // by check()
+  simt::uint64_t reported_misuses_ = 0;  // the number that check() has reported
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -16,7 +16,7 @@ struct free_each {
   GPUHEAP_FN void operator()(unsigned i) const { heap.free(simt::plain_read(pointers[i])); }
 };
 
-// Kernel: copies bytes that host code must not access. Thread i copies bytes i, i + stride, ...
+// Kernel: copies bytes of memory that host code and the runtime's copies cannot access. Thread i copies bytes i, i + stride, ...
 struct copy_bytes {
   char* to;
   char const* from;

@@ -14,7 +14,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// The largest alignment that aligned_malloc takes, in bytes.
+// The largest alignment that aligned_malloc() takes, in bytes.
 inline constexpr simt::size_t largest_alignment = simt::size_t{2} << 20;
 
 // @brief The device's view of a heap. heap::ref() makes it; it is trivially copyable and valid as long as the heap lives.
@@ -57,7 +57,7 @@ class heap_ref {
 
   // @brief Allocates a block as malloc(bytes) does, and gives it a tag.
   // @param bytes the size of the block in bytes
-  // @param tag what a checked heap names the block by in its reports: gpuheap::here(), or tag_number(). Other heaps ignore it
+  // @param tag the name of the block in a checked heap's reports: gpuheap::here(), or tag_number(). Other heaps ignore it
   // @return as malloc(bytes)
   [[nodiscard]] GPUHEAP_HD void* malloc(simt::size_t bytes, [[maybe_unused]] block_tag tag) const {
     if constexpr (simt::compiles_device_code && has_tagged_malloc<Allocator>) {
@@ -71,8 +71,8 @@ class heap_ref {
 
   // @brief Frees a block.
   // @param p what a member of this heap returned, or nullptr, which does nothing
-  // @return done, null, or why the heap refused the pointer. Where the traits promise it, the heap refuses and records a second free and a
-  //         pointer that is not its own; elsewhere these are undefined
+  // @return done, null, or the reason why the heap refused the pointer. Where the allocator's traits promise it, the heap refuses and
+  // records a second free of a block, and a pointer that it never returned. Elsewhere such a free is undefined
   // @note Where frees are collective, the call does nothing: the block stays live, also in the counts, until release_warp().
   GPUHEAP_HD free_status free(void* p) const {
     if constexpr (simt::compiles_device_code) {
@@ -93,8 +93,8 @@ class heap_ref {
 
   // @brief Frees a block as free() does, in a function that is called rather than inlined.
   //
-  // Such a function saves each register that it uses beyond a few, which costs as much as the free itself. So it has the common case alone,
-  // of a whole warp that frees neighbouring blocks, and calls other functions for the rest.
+  // A called function saves each register that it uses beyond a few, which costs as much as the free itself. So this function contains only
+  // the common case, a whole warp that frees neighbouring blocks, and calls other functions for all other cases.
   // @param p as for free()
   // @return as free()
   // @note The view lies in the GPU's global memory. Device.
@@ -115,7 +115,8 @@ class heap_ref {
   // @brief Allocates an array of zeros.
   // @param count the number of objects
   // @param bytes the size of each
-  // @return a block of zeros, or nullptr as from malloc(), and if the product exceeds 2^64 - 1, which the heap records as such
+  // @return a block of zeros, or nullptr as from malloc(). If the product exceeds 2^64 - 1, the result is nullptr too, and the heap records
+  // request_fault::overflow
   [[nodiscard]] GPUHEAP_HD void* calloc(simt::size_t count, simt::size_t bytes) const {
     if constexpr (simt::compiles_device_code) {
       if (bytes != 0 && count > ~simt::size_t{0} / bytes) {
@@ -133,20 +134,27 @@ class heap_ref {
   // @brief Changes the size of a block. The contents stay, up to the smaller size.
   // @param p a block of this heap; nullptr: the call is malloc(bytes)
   // @param bytes the new size; 0: the call is free(p) and returns nullptr
-  // @return `p` itself if it is large enough and at most half empty, if it can grow or shrink in place, or if no other block fits but `p`
-  //         is large enough; else a new block. nullptr when nothing fits, and `p` stays as it is
+  // @return `p` itself if its block is large enough and would be at most half empty, if the block can grow or shrink in place, or if the
+  // block is large enough and no smaller one is free; otherwise a new block. nullptr when nothing fits; `p` then stays as it is
   // @note A pointer that free() would refuse gets nullptr, and the heap records it as free() would.
   [[nodiscard]] GPUHEAP_HD void* realloc(void* p, simt::size_t bytes) const {
+    return realloc(p, bytes, [&](void* old) { return free(old); });
+  }
+  // @brief Changes the size of a block as realloc(p, bytes) does, and frees the old block by a call of the caller's function, which is
+  // shared by several calls where free() would be inlined into each.
+  // @param free_old called with p at most once: free_status(void*), which does what free(p) does
+  template <class Free>
+  [[nodiscard]] GPUHEAP_HD void* realloc(void* p, simt::size_t bytes, Free const& free_old) const {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_realloc<Allocator> || has_usable_size<Allocator>,
                     "gpuheap: this Allocator cannot realloc: it has neither realloc(p, bytes) nor usable_size(p)");
-      if (p == nullptr) return malloc(bytes);
-      if (bytes == 0) {
-        free(p);
-        return nullptr;
-      }
-      if (is_empty()) return nullptr;
       if constexpr (has_realloc<Allocator>) {
+        if (p == nullptr) return malloc(bytes);
+        if (bytes == 0) {
+          free_old(p);
+          return nullptr;
+        }
+        if (is_empty()) return nullptr;
         simt::size_t const before = block_bytes(p);
         void* const moved = allocator_.realloc(p, bytes);
         if (moved == nullptr) {
@@ -157,16 +165,26 @@ class heap_ref {
         }
         return moved;
       } else {
-        simt::size_t usable = usable_size(p);
-        if (is_told_wrong(p, usable)) return nullptr;
-        bool const holds = resize_in_place(p, bytes, usable);
-        if (holds && !is_much_less(bytes, usable)) return p;
-        void* const moved = holds ? malloc_smaller(bytes) : allocator_.malloc(bytes);
-        if (moved == nullptr && holds) return p;
-        finish_malloc(moved, bytes);
-        if (moved == nullptr) return nullptr;
-        copy(moved, p, bytes < usable ? bytes : usable);
-        free(p);
+        // All cases share one request and one free: the lanes of a warp ask and free together, and the code is inlined once.
+        bool asks = bytes != 0, holds = false;
+        simt::size_t usable = 0;
+        if (p != nullptr && bytes != 0) {
+          if (is_empty()) return nullptr;
+          usable = usable_size(p);
+          if (is_known_as_free(p, usable)) return nullptr;
+          asks = !is_known_as_foreign(usable);
+          holds = asks && resize_in_place(p, bytes, usable);
+          if (holds && !is_much_less(bytes, usable)) return p;
+        }
+        void* moved = nullptr;
+        if (asks) {
+          if (!is_empty()) moved = holds ? malloc_smaller(bytes) : allocator_.malloc(bytes);
+          if (moved == nullptr && holds) return p;
+          finish_malloc(moved, bytes);
+          if (moved == nullptr || p == nullptr) return moved;
+          copy(moved, p, bytes < usable ? bytes : usable);
+        }
+        free_old(p);  // records a pointer that the heap refuses
         return moved;
       }
     } else {
@@ -176,7 +194,7 @@ class heap_ref {
 
   // @brief Allocates an aligned block.
   // @param bytes as for malloc()
-  // @param alignment a power of two up to 2 MiB; any other one gets nullptr, which the heap records
+  // @param alignment a power of two up to 2 MiB. Any other value gets nullptr, and the heap records request_fault::alignment
   // @return as malloc()
   [[nodiscard]] GPUHEAP_HD void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if constexpr (simt::compiles_device_code) {
@@ -213,8 +231,8 @@ class heap_ref {
   }
 
   // @param p any pointer
-  // @return true for every live block of this heap, and false for pointers outside its memory; the allocator decides about pointers into
-  //         free memory or into a block
+  // @return true for the start of every live block of this heap, and false for every pointer outside its memory. For pointers into free
+  // memory or into a block, the answer depends on the allocator
   [[nodiscard]] GPUHEAP_HD bool owns(void const* p) const {
     if constexpr (simt::compiles_device_code) {
       static_assert(has_owns<Allocator>, "gpuheap: this Allocator has no owns(p); process_wide allocators cannot have one");
@@ -225,7 +243,7 @@ class heap_ref {
   }
 
   // @brief Allocates and constructs an object.
-  // @param args for T's constructor, or the members of an aggregate
+  // @param args the arguments of T's constructor, or the members of an aggregate
   // @return the object, or nullptr when nothing fits; then no constructor runs
   template <class T, class... Args>
   [[nodiscard]] GPUHEAP_HD T* create(Args&&... args) const {
@@ -263,7 +281,7 @@ class heap_ref {
     }
   }
 
-  // ---- by a group of threads (collective.hpp): every thread of it calls, and each call waits for all of them
+  // ---- calls by a group of threads (collective.hpp): every thread of the group calls, and each call waits for all of them
 
   // @brief Allocates one block for a whole group. One thread allocates, so the heap counts one allocation or one failure.
   // @param group the calling threads
@@ -336,8 +354,8 @@ class heap_ref {
     }
   }
 
-  // @brief Frees what malloc(group, ...) or malloc_each(group, ...) returned to a group with the same rank 0, or malloc() to rank 0. Every
-  // thread's accesses to the block happen before its free.
+  // @brief Frees a block that malloc(group, ...) or malloc_each(group, ...) returned to a group with the same rank 0, or that malloc()
+  // returned to the thread of rank 0. Every thread's accesses to the block happen before the free.
   // @param group the calling threads
   // @param p the pointer of rank 0; those of the other ranks are ignored
   // @return as free(p), the same in all threads
@@ -354,13 +372,14 @@ class heap_ref {
     }
   }
 
-  // ---- of a warp, where frees are collective
+  // ---- calls by a warp, for allocators whose frees are collective
 
   // @brief Frees all blocks that lanes of the calling warp have obtained, in this kernel or in earlier ones, and counts them.
   // @param group the calling threads: every lane of the warp that still uses a block of this heap or may request one. A group of several
   //        warps frees the blocks of each. The call waits for all threads of the group, before and after: their accesses to the blocks
   //        happen before the release, and their next requests come after it
-  // @note Kernels that run at the same time and whose warps have the same numbers share what is released.
+  // @note A warp is known by its number in the grid. If several kernels run at the same time, the call also frees the blocks of the other
+  // kernels' warps of the same number.
   template <class Group>
   requires thread_group<Group> || cooperative_group<Group> GPUHEAP_HD void release_warp(Group const& group) const {
     if constexpr (simt::compiles_device_code) {
@@ -374,8 +393,8 @@ class heap_ref {
       threads.sync();
     }
   }
-  // @brief The same for the lanes that make this call together now. No other lane of the warp may use the heap until the kernel ends: lanes
-  // that come later release again.
+  // @brief The same for the lanes that make this call together now. No other lane of the warp may use the heap between this call and the
+  // end of the kernel: a lane that calls later releases the warp's blocks once more.
   GPUHEAP_HD void release_warp() const {
     if constexpr (simt::compiles_device_code) {
       release_warp(this_warp());
@@ -396,7 +415,7 @@ class heap_ref {
     }
   }
 
-  // @return the allocator, for members that only it has. The statistics do not count what a program takes from it directly
+  // @return the allocator, for members that only it has. The statistics do not count requests and frees that a program makes on it directly
   [[nodiscard]] GPUHEAP_HD Allocator const& allocator() const { return allocator_; }
 
  private:
@@ -408,7 +427,7 @@ class heap_ref {
     static_assert(!Allocator::traits.warp_level, "gpuheap: this Allocator serves whole warps, and a group's request comes from one thread");
   }
 
-  // Whether no heap made this view, where the allocator does not see to that by itself.
+  // Whether no heap made this view. False for allocators that handle such a view themselves.
   [[nodiscard]] GPUHEAP_FN bool is_empty() const {
     if constexpr (has_empty_view<Allocator>) {
       return false;
@@ -442,16 +461,14 @@ class heap_ref {
     if (released.allocations != 0) statistics_.freed_together(released.allocations, released.bytes);
   }
 
-  // Whether p, of `usable` bytes, is no live block as far as the allocator can tell: recorded then as a free of it would be.
-  [[nodiscard]] GPUHEAP_FN bool is_told_wrong(void* p, simt::size_t usable) const {
-    if constexpr (Allocator::traits.detects_foreign_free) {
-      if (usable == 0) {
-        free(p);  // refuses it, and says as what
-        return true;
-      }
-    }
+  // Whether a pointer whose usable_size() is `usable` is no block of this heap, as far as the allocator can tell.
+  [[nodiscard]] GPUHEAP_FN static bool is_known_as_foreign(simt::size_t usable) {
+    return Allocator::traits.detects_foreign_free && usable == 0;
+  }
+  // Whether p is a block that is free, as far as the allocator can tell. The heap records it as it would a free of p.
+  [[nodiscard]] GPUHEAP_FN bool is_known_as_free([[maybe_unused]] void* p, [[maybe_unused]] simt::size_t usable) const {
     if constexpr (Allocator::traits.detects_double_free && has_is_live<Allocator>) {
-      if (!allocator_.is_live(p)) {
+      if (!is_known_as_foreign(usable) && !allocator_.is_live(p)) {
         detail::record_refused_free(record_, p, free_status::double_free);
         return true;
       }
@@ -459,7 +476,7 @@ class heap_ref {
     return false;
   }
 
-  // Whether `p` holds `bytes` from now on, of `usable` bytes, which it keeps up to date.
+  // Tries to make block p, of `usable` bytes, hold `bytes` where it is. True: it does; `usable` is then its present size.
   GPUHEAP_FN bool resize_in_place(void* p, simt::size_t bytes, simt::size_t& usable) const {
     if constexpr (has_try_resize<Allocator>) {
       if (!allocator_.try_resize(p, bytes)) return false;
@@ -474,7 +491,7 @@ class heap_ref {
       return bytes <= usable;
     }
   }
-  // A block to move to that would be nice to have.
+  // Allocates a smaller block for realloc() to move to. nullptr is no failure: the block then stays where it is.
   [[nodiscard]] GPUHEAP_FN void* malloc_smaller(simt::size_t bytes) const {
     if constexpr (has_try_malloc<Allocator>) {
       return allocator_.try_malloc(bytes);
@@ -482,13 +499,13 @@ class heap_ref {
       return allocator_.malloc(bytes);
     }
   }
-  // Whether a block of its own for `bytes` is less than half of one of `usable`.
+  // Whether a new block for `bytes` would have less than half of `usable` bytes.
   [[nodiscard]] GPUHEAP_FN bool is_much_less(simt::size_t bytes, simt::size_t usable) const {
     if constexpr (has_rounded_size<Allocator>) bytes = allocator_.rounded_size(bytes);
     return bytes < usable / 2;
   }
 
-  // Gives p back to the allocator, and records it if that refuses.
+  // Frees p by the allocator, and records a refusal.
   GPUHEAP_FN free_status free_block(void* p) const {
     if (is_empty()) return p == nullptr ? free_status::null : free_status::foreign;
     auto const refused = [record = record_](void* what, free_status why) { detail::record_refused_free(record, what, why); };
@@ -504,7 +521,7 @@ class heap_ref {
     }
   }
 
-  // Far calls of free_when_called().
+  // The functions that free_when_called() calls by simt::far_call().
   GPUHEAP_COLD static free_status free_far(heap_ref const* all, void* p) { return all->free(p); }
   template <class Marked>
   GPUHEAP_COLD static free_status finish_free(heap_ref const* all, void* p, Marked m) {
@@ -512,7 +529,7 @@ class heap_ref {
     return all->allocator_.finish_marked(simt::all_lanes, p, m, refused);
   }
 
-  // Blocks are aligned to at least 16 bytes: whole words first, then the bytes left over.
+  // zero() and copy() access whole words first, then the bytes left over: blocks are aligned to at least 16 bytes.
   GPUHEAP_FN static void zero(void* p, simt::size_t bytes) {
     auto* const words = static_cast<simt::uint64_t*>(p);
     for (simt::size_t i = 0; i < bytes / 8; ++i) simt::plain_write(words[i], simt::uint64_t{0});

@@ -12,41 +12,41 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief The result of heap::stats(). Counters are 0 if the heap does not know them; the flags say which it knows.
+// @brief The result of heap::stats(). A number is 0 if the heap does not know it; the flags say which numbers it knows.
 struct statistics {
-  simt::size_t heap_bytes = 0;    // taken from the source, bookkeeping included
-  simt::size_t usable_bytes = 0;  // the part that the allocator can hand out or bind, without its metadata if it tells their size
+  simt::size_t heap_bytes = 0;    // bytes taken from the source of memory, bookkeeping included
+  simt::size_t usable_bytes = 0;  // bytes that the allocator can hand out; the metadata are subtracted if knows_footprint
 
   bool counts_allocations = false;     // live_allocations is known: the heap counts, or its allocator can tell
   bool counts_bytes = false;           // live_bytes is known
   bool knows_peak = false;             // peak_live_bytes is known: the heap counts every malloc and free (`counted`)
-  std::uint64_t live_allocations = 0;  // served and not yet freed
-  simt::size_t live_bytes = 0;         // their usable sizes, rounding included
-  simt::size_t peak_live_bytes = 0;    // the most at any time since the heap was made or reset; up to peak_error_bytes too low
+  std::uint64_t live_allocations = 0;  // blocks that are not freed
+  simt::size_t live_bytes = 0;         // the sum of their usable sizes, rounding included
+  simt::size_t peak_live_bytes = 0;    // the largest live_bytes since the heap was made or reset, up to peak_error_bytes too low
   simt::size_t peak_error_bytes = 0;   // at most heap_bytes / 1024 or 256, whichever is more
 
-  std::uint64_t failed_requests = 0;   // answered nullptr, those for 0 bytes not counted
-  std::uint64_t invalid_requests = 0;  // of them, those that the heap could never serve: see request_fault
-  failed_request first_failure{};      // of those that found no memory, if any, else of the others
-  failed_request first_invalid{};      // of the others, if any
-  std::uint64_t double_frees = 0;      // refused, where the allocator detects them
+  std::uint64_t failed_requests = 0;   // requests that got nullptr; those for 0 bytes are not counted
+  std::uint64_t invalid_requests = 0;  // those of them that the heap could never serve: see request_fault
+  failed_request first_failure{};      // the first request that found no memory, or first_invalid if none did
+  failed_request first_invalid{};      // the first request that the heap could never serve
+  std::uint64_t double_frees = 0;      // refused frees, where the allocator detects them
   std::uint64_t foreign_frees = 0;
   void* first_double_free = nullptr;
   void* first_foreign_free = nullptr;
 
-  bool knows_footprint = false;      // the allocator offers footprint()
-  simt::size_t held_bytes = 0;       // bound to a size class or a block: not free for every request
-  simt::size_t metadata_bytes = 0;   // the allocator's own
-  simt::size_t peak_held_bytes = 0;  // 0 if it keeps none
+  bool knows_footprint = false;      // the allocator has footprint(), so the next three numbers are known
+  simt::size_t held_bytes = 0;       // bytes that are bound to a size class or a block, and so not free for every request
+  simt::size_t metadata_bytes = 0;   // bytes that the allocator never hands out
+  simt::size_t peak_held_bytes = 0;  // the largest held_bytes; 0 if the allocator does not keep it
 
-  // Live bytes over all bytes taken, 0..1: now, and at the peak.
+  // live_bytes and peak_live_bytes as shares of heap_bytes, 0..1.
   [[nodiscard]] double utilisation() const { return ratio(live_bytes, heap_bytes); }
   [[nodiscard]] double peak_utilisation() const { return ratio(peak_live_bytes, heap_bytes); }
-  // Live bytes over held bytes, 0..1. The rest is bound and not in use.
+  // live_bytes as a share of held_bytes, 0..1. The other held bytes are bound, but not in use.
   [[nodiscard]] double occupancy() const { return ratio(live_bytes, held_bytes); }
   [[nodiscard]] double metadata_ratio() const { return ratio(metadata_bytes, heap_bytes); }
 
-  // @return the same as one JSON object of numbers, on one line; what the heap does not know is left out, addresses are numbers
+  // @return the statistics as one JSON object, on one line. It leaves out numbers that the heap does not know. Addresses are numbers
   [[nodiscard]] std::string json() const {
     std::string text = "{";
     auto const add = [&](char const* name, std::uint64_t number) {
@@ -83,7 +83,7 @@ struct statistics {
 
 namespace detail {
 
-// "gpuheap: 3 requests in kernels ..., the first ..." of requests that the heap could never serve.
+// The message about requests that the heap could never serve.
 [[nodiscard]] inline std::string invalid_requests_text(statistics const& s, std::uint64_t count, simt::size_t most_bytes) {
   failed_request const& first = s.first_invalid;
   std::string const asked = first.fault == request_fault::overflow ? std::string{"was a calloc() of at least 2^64 bytes"}
@@ -101,15 +101,15 @@ namespace detail {
 
 }  // namespace detail
 
-// @brief The argument of a callback that heap::check() calls.
+// @brief The failed requests that heap::check() reports: the argument of its callback.
 struct exhaustion {
   std::uint64_t failed_requests = 0;   // since the last check
-  std::uint64_t invalid_requests = 0;  // of them, those that the heap could never serve
-  failed_request first{};              // of all since the heap was made or reset
-  statistics stats{};                  // before the heap grew, if it has
-  simt::size_t most_bytes = 0;         // that a block of the heap can ever have
-  simt::size_t grown_bytes = 0;        // by grow_when_exhausted(); 0: it has not grown
-  std::string not_grown{};             // why not, if it was to
+  std::uint64_t invalid_requests = 0;  // those of them that the heap could never serve
+  failed_request first{};              // the first since the heap was made or reset
+  statistics stats{};                  // of the heap; if the heap has grown, from before that
+  simt::size_t most_bytes = 0;         // the largest block that the heap can ever have
+  simt::size_t grown_bytes = 0;        // the bytes by which check() has grown the heap; 0: it has not grown it
+  std::string not_grown{};             // the reason, if growth was asked for but did not happen; a sentence that begins with a space
 
   [[nodiscard]] std::string text() const {
     std::uint64_t const short_of_memory = failed_requests - invalid_requests;
@@ -132,7 +132,7 @@ struct exhaustion {
 
 namespace detail {
 
-// The counts that check() reports, each kind by itself.
+// The counts of failures, by kind, for check() to compare with those that it has reported.
 struct failure_counts {
   std::uint64_t requests = 0, invalid = 0, frees = 0;
 

@@ -1,4 +1,4 @@
-// How a heap stops a kernel and tells the host why, where its policy says so. Device code.
+// Stops a kernel and tells the host why, for a heap whose policy is `trap`. Device code.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -7,20 +7,20 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::detail {
 
-// Stops the kernel. The first thread that comes calls write(), which stores the reason in pinned host memory; `written` lies there too,
-// and becomes 1 after it. The others wait for that thread, since any trap ends all. `stopping` is a word of the heap: 0, then 1 while a
-// thread writes, then 2.
+// Stops the kernel. The first thread that calls this runs write(), which stores the reason in pinned host memory. `written` lies there too,
+// and becomes 1 after that. The other threads wait for the first one before they trap, because one trap ends all threads; they wait for at
+// most 2^14 pauses. `stopping` is a word of the heap: 0, then 1 while a thread writes, then 2.
 template <class Write>
 GPUHEAP_FN inline void stop_kernel(simt::uint32_t& stopping, simt::uint32_t& written, Write write) {
   simt::atomic_ref<simt::uint32_t> const state{stopping};
-  // relaxed: the claim only decides who writes.
+  // relaxed: the claim only decides which thread writes.
   simt::uint32_t none = 0;
   if (state.compare_exchange(none, 1, simt::relaxed, simt::relaxed)) {
     write();
-    // release: the host that reads 1 (heap::check) then reads what was written.
+    // release: a host that reads 1 (heap::check) then reads what write() stored.
     simt::atomic_ref<simt::uint32_t, simt::scope::system>{written}.store(1, simt::release);
-    simt::fence<simt::scope::system>(simt::seq_cst);  // performed at the host before this thread says so
-    state.store(2, simt::relaxed);                    // relaxed: ordered by the fence, and read for its value only
+    simt::fence<simt::scope::system>(simt::seq_cst);  // the stores have reached the host before `stopping` becomes 2
+    state.store(2, simt::relaxed);                    // relaxed: the fence orders it, and readers use only its value
   }
   simt::back_off pause;
   GPUHEAP_NO_UNROLL

@@ -1,7 +1,7 @@
-// The live blocks of a heap, for people: heap::blocks(), leaks in groups, and the file that `gpuheap inspect` reads. Host code.
+// Reports of the live blocks of a heap: heap::blocks(), leaks in groups, and the file that `gpuheap inspect` reads. Host code.
 //
-// A program includes this header to call blocks(), report_leaks() or write_dump(). heap.hpp leaves it out, because maps and sorting take a
-// tenth of a small program's compile time.
+// A program includes this header to call blocks(), report_leaks() or write_dump(). heap.hpp does not include it, because its maps and its
+// sorting take a tenth of a small program's compile time.
 //
 // The file, little-endian:
 //   "gpuheap\1"                           8 bytes
@@ -34,12 +34,12 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief The names of tags.
+// @brief The names of a program's tags, for reports.
 class tag_names {
  public:
   [[nodiscard]] bool knows(block_tag tag) const { return names_.count(tag.word) != 0; }
   void add(block_tag tag, std::string name) { names_[tag.word] = std::move(name); }
-  // @return the name; empty for no tag
+  // @return the tag's name, or an empty string if the tag has none
   [[nodiscard]] std::string const& name(block_tag tag) const {
     static std::string const none;
     auto const found = names_.find(tag.word);
@@ -51,15 +51,15 @@ class tag_names {
   std::map<std::uint64_t, std::string> names_;
 };
 
-// @brief Live blocks that share a tag, or, without tags, a size.
+// @brief Live blocks with the same tag, or, if they have no tag, with the same size.
 struct leak_group {
   std::string name;  // "tree.cu:45", "tag 7", "64 bytes"
   std::uint64_t blocks = 0;
   std::uint64_t bytes = 0;
-  block_info first{};  // the one with the lowest address
+  block_info first{};  // the group's block with the lowest address
 };
 
-// @brief The blocks that are live where none should be, in groups.
+// @brief The live blocks of a heap, in groups. A program asks for it where no block should be live.
 struct leak_report {
   std::uint64_t blocks = 0;
   std::uint64_t bytes = 0;
@@ -69,11 +69,11 @@ struct leak_report {
 
   // @brief Groups blocks by tag, or by size where they have no tag.
   // @param live the blocks, in the order of their addresses
-  // @param names what the tags stand for
-  // @return the report, whose groups are in the order of their bytes
+  // @param names the names of the blocks' tags
+  // @return the report. The group with most bytes comes first
   [[nodiscard]] static leak_report of(std::vector<block_info> const& live, tag_names const& names) {
     leak_report made;
-    std::map<std::pair<std::uint64_t, std::uint64_t>, leak_group> groups;  // by tag; blocks without one by size
+    std::map<std::pair<std::uint64_t, std::uint64_t>, leak_group> groups;  // the key is {tag, 0}, or {0, size} for blocks without a tag
     for (block_info const& block : live) {
       leak_group& group = groups[{block.tag, block.tag != 0 ? 0 : block.bytes}];
       if (group.blocks++ == 0) group.first = block;
@@ -89,7 +89,7 @@ struct leak_report {
     return made;
   }
 
-  // @return one line for all blocks, and one for each of the first groups
+  // @return one line for all blocks, and one for each of the first `most_groups` groups
   [[nodiscard]] std::string text(std::size_t most_groups = 20) const {
     if (empty()) return "no block is live\n";
     auto const number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
@@ -111,7 +111,7 @@ struct leak_report {
     return all;
   }
 
-  // @return the same as one JSON object
+  // @return the report as one JSON object
   [[nodiscard]] std::string json() const {
     auto const number = [](std::uint64_t n) { return static_cast<unsigned long long>(n); };
     std::string all = text_of("{\"blocks\": %llu, \"bytes\": %llu, \"groups\": [", number(blocks), number(bytes));
@@ -134,8 +134,8 @@ struct leak_report {
   }
 };
 
-// @brief Writes the file.
-// @throws gpuheap::error if that fails, with the system's reason
+// @brief Writes the file that `gpuheap inspect` reads.
+// @throws gpuheap::error if the file cannot be written, with the system's reason
 inline void write_block_dump(std::string const& path, char const* allocator, memory::region where, std::uint64_t heap_bytes,
                              std::vector<block_info> const& live, tag_names const& names) {
   std::vector<std::uint64_t> words;
@@ -145,7 +145,7 @@ inline void write_block_dump(std::string const& path, char const* allocator, mem
     words.resize(before + (text.size() + 7) / 8);
     std::copy(text.begin(), text.end(), reinterpret_cast<char*>(words.data() + before));
   };
-  std::map<std::uint64_t, std::uint64_t> number;  // of each tag
+  std::map<std::uint64_t, std::uint64_t> number;  // the number of each tag, from 1 on
   std::uint64_t magic = 0;
   std::copy_n("gpuheap\1", 8, reinterpret_cast<char*>(&magic));
   auto const base = reinterpret_cast<std::uintptr_t>(where.base);
@@ -181,7 +181,7 @@ inline void write_block_dump(std::string const& path, char const* allocator, mem
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
 
-// A part of GPUHEAP_INSTANTIATE, in heap.hpp.
+// The part of heap.hpp's GPUHEAP_INSTANTIATE that compiles this header's functions.
 #undef GPUHEAP_INSTANTIATE_INSPECTION
 #define GPUHEAP_INSTANTIATE_INSPECTION(...)                                                                 \
   template class ::gpuheap::heap_inspection<::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>, __VA_ARGS__>; \

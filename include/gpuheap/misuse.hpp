@@ -1,4 +1,5 @@
-// The misuse of a program that a checked or hardened heap has found: a record in the heap's memory, written by kernels, read by the host.
+// The record of misuse by a program that a checked or hardened heap has found. It lies in the heap's memory; kernels write it, and the host
+// reads it.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -16,46 +17,47 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief What a program did wrong.
+// @brief The kinds of misuse of a heap by a program.
 enum class misuse : simt::uint32_t {
-  double_free,       // a block was freed that lies in quarantine
+  double_free,       // the block is free already: a checked heap has it in quarantine, or a hardened heap knows it
   interior_free,     // the pointer lies inside a block
   foreign_free,      // the pointer lies outside the heap
-  unknown_free,      // the pointer lies in the heap, and no block of it begins there: freed before, or never handed out
-  mismatched_free,   // destroy() of an object of another size than the block was asked for
-  write_past_end,    // bytes behind a block changed
+  unknown_free,      // the pointer lies in the heap, but no block begins there: it was freed before, or never handed out
+  mismatched_free,   // destroy() of an object whose size is not the one that the block was asked for
+  write_past_end,    // bytes after the end of a block changed
   write_after_free,  // bytes of a block changed while it lay in quarantine
   damaged_header,    // bytes before a block changed
 };
 inline constexpr unsigned num_misuses = 8;
 
-// @brief How the program learns of misuse.
+// @brief The ways in which a program learns of misuse.
 enum class when_misused {
   record,  // heap::check() reports it
-  trap,    // the kernel stops with an error, and heap::check() reports it all the same
+  trap,    // the kernel stops with an error, and heap::check() reports the misuse
 };
 
-// @brief One misuse, as the host reports it. Numbers of blocks and threads are linear indices in the grid and in the block.
+// @brief One misuse, as the host reports it. A block of threads is given by its linear index in the grid, a thread by its linear index in
+// the block.
 struct misuse_finding {
   static constexpr simt::uint32_t nobody = 0xffffffff;
 
   misuse what = misuse::double_free;
-  simt::uint32_t found_while = 0;  // 0: by a free of the pointer; 1: when the block left quarantine; 2: by check()
+  simt::uint32_t found_while = 0;  // 0: at a free of the pointer; 1: when the block left quarantine; 2: during check()
   simt::uint64_t pointer = 0;      // the pointer that was freed, or the first byte that changed
-  simt::uint64_t address = 0;      // of the block; 0: it is not known
-  simt::uint64_t bytes = 0;        // of the block; for a mismatched free see `believed`
-  simt::uint64_t believed = 0;     // the size that a mismatched free believed in
-  block_tag tag{};                 // of the block
-  simt::uint32_t asked_block = nobody, asked_thread = nobody;  // who asked for the block
-  simt::uint32_t freed_block = nobody, freed_thread = nobody;  // who freed it first
-  simt::uint32_t found_block = nobody, found_thread = nobody;  // who met the misuse
+  simt::uint64_t address = 0;      // the address of the memory block; 0: not known
+  simt::uint64_t bytes = 0;        // the size of the memory block
+  simt::uint64_t believed = 0;     // the size that a mismatched free gave
+  block_tag tag{};                 // the tag of the memory block
+  simt::uint32_t asked_block = nobody, asked_thread = nobody;  // the thread that asked for the memory block
+  simt::uint32_t freed_block = nobody, freed_thread = nobody;  // the thread that freed it first
+  simt::uint32_t found_block = nobody, found_thread = nobody;  // the thread that found the misuse
 };
 
-// Under when_misused::trap, written before the kernel stops. Lies in pinned host memory: device memory cannot be read after a trap.
+// The report of a kernel that when_misused::trap stops. It lies in pinned host memory, since device memory cannot be read after a trap.
 struct misuse_words {
   misuse_finding finding{};
-  char file[96] = {};          // of the block's tag
-  simt::uint32_t written = 0;  // 1: release store after the others
+  char file[96] = {};          // the file's name, if the block's tag is a place
+  simt::uint32_t written = 0;  // becomes 1, by a release store, after the others are written
 };
 
 // All zero in a new heap.
@@ -64,12 +66,12 @@ struct misuse_record {
 
   simt::uint64_t num_found = 0;
   simt::uint64_t counts[num_misuses] = {};
-  misuse_finding found[room];     // the first ones
-  misuse_words* final = nullptr;  // under when_misused::trap, else null. Written by the host in stream order
-  simt::uint32_t stopping = 0;    // 1: a thread is writing the last words; 2: they are written
+  misuse_finding found[room];     // the first findings
+  misuse_words* final = nullptr;  // null unless the policy is when_misused::trap. The host writes it in stream order
+  simt::uint32_t stopping = 0;    // 1: a thread writes the misuse_words; 2: they are complete
 };
 
-// @brief The allocator finds misuse: it has `misuse_record* record() const`, and on the host `check_blocks(stream_ref)`, which looks at all
+// @brief The allocator finds misuse. It has `misuse_record* record() const`, and on the host `check_blocks(stream_ref)`, which examines all
 // blocks.
 template <class A>
 concept finds_misuse = device_allocator<A> && requires(A const& a) {
@@ -78,7 +80,7 @@ concept finds_misuse = device_allocator<A> && requires(A const& a) {
 
 namespace detail {
 
-// Stops the kernel after telling the host why.
+// Writes `finding` to `final` in pinned host memory, and stops the kernel.
 GPUHEAP_COLD inline void stop_misused(misuse_record* record, misuse_words* final, misuse_finding const& finding) {
   stop_kernel(record->stopping, final->written, [final, &finding] {
     final->finding = finding;
@@ -88,12 +90,12 @@ GPUHEAP_COLD inline void stop_misused(misuse_record* record, misuse_words* final
   });
 }
 
-// Called by the thread that met the misuse, which `finding` then names.
+// Records a misuse. The caller is the thread that found it, and `finding` receives its indices.
 GPUHEAP_COLD inline void record_misuse(misuse_record* record, misuse_finding& finding) {
   finding.found_block = simt::block_id();
   finding.found_thread = simt::thread_in_block();
   using word = simt::atomic_ref<simt::uint64_t>;
-  // relaxed, all: counts, and a place that only this thread writes. The host reads after the kernel.
+  // relaxed, all: the words are counts, one of which gives this thread a place that only it writes. The host reads them after the kernel.
   word{record->counts[static_cast<unsigned>(finding.what)]}.fetch_add(1, simt::relaxed);
   simt::uint64_t const place = word{record->num_found}.fetch_add(1, simt::relaxed);
   if (place < misuse_record::room) record->found[place] = finding;
@@ -105,7 +107,7 @@ GPUHEAP_COLD inline void record_misuse(misuse_record* record, misuse_finding& fi
 }  // namespace detail
 
 #if GPUHEAP_HAS_HOST
-// @brief heap::check() found misuse. The text names the first finding.
+// @brief Thrown when heap::check() finds misuse. The text names the first finding.
 class misuse_error : public plain_error {
  public:
   misuse_error(std::string const& text, misuse_finding const& first) : plain_error(text), first_{first} {}
@@ -121,20 +123,20 @@ namespace detail {
   return block == misuse_finding::nobody ? std::string{"an unknown thread"} : text_of("block %u, thread %u", block, thread);
 }
 
-// "at tree.cu:45", "with the tag 7", or nothing.
+// " at tree.cu:45", " with the tag 7", or an empty string.
 [[nodiscard]] inline std::string tag_text(block_tag tag, std::string const& file) {
   if (tag.word == 0) return {};
   if (tag.is_place()) return text_of(" at %s:%u", file.c_str(), tag.line());
   return text_of(" with the tag %llu", static_cast<unsigned long long>(tag.number()));
 }
 
-// One clause. `file` is that of the block's tag.
+// The finding as one clause. `file`: the file's name, if the block's tag is a place.
 [[nodiscard]] inline std::string misuse_text(misuse_finding const& f, std::string const& file) {
   auto const hex = [](simt::uint64_t address) { return text_of("0x%llx", static_cast<unsigned long long>(address)); };
   auto const number = [](simt::uint64_t n) { return std::to_string(n); };
   std::string block = "an unknown block";
   if (f.address != 0) block = "the block of " + number(f.bytes) + " bytes at " + hex(f.address);
-  // A hardened heap does not know it.
+  // A hardened heap does not know the thread that asked for a block.
   if (f.address != 0 && f.asked_block != misuse_finding::nobody)
     block += " (asked for by " + thread_text(f.asked_block, f.asked_thread) + tag_text(f.tag, file) + ")";
   std::string const by = thread_text(f.found_block, f.found_thread);

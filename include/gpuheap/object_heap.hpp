@@ -1,4 +1,4 @@
-// A heap of objects whose fields lie as structure of arrays: DynaSOAr (allocators/dynasoar.hpp), for objects with fields.
+// A heap of objects whose fields lie in memory as a structure of arrays. It is DynaSOAr (allocators/dynasoar.hpp) for objects with fields.
 //
 //   struct body {                                        // a class is a plain struct
 //     float x, vx;
@@ -15,20 +15,22 @@
 //   heap.for_each<body>(drift{0.1f});                    // on the host: a launch over all bodies
 //
 // Reasons for this interface: the class stays an ordinary struct, which can be made, copied and filled by ordinary C++. An object in the
-// heap differs in one thing only: p[&body::x] instead of p->x. So there is no macro, no base class, no proxy for a member, and no pointer
-// that is none. A pointer to a member is a constant, so an access is a multiplication and an addition.
+// heap differs in one thing only: p[&body::x] instead of p->x. So the interface needs no macro, no common base class, no proxy for a
+// member, and no value of pointer type that cannot be dereferenced. A pointer to a member is a constant, so an access costs a
+// multiplication and an addition.
 //
-// A class may have a base class, which is a class as any other and need not be one of the heap's:
+// A class may have a base class, which is itself a plain struct with fields. The heap's list of classes need not contain the base class:
 //   struct star : body {
 //     float heat;
 //     using fields = gpuheap::inherited_fields<body, &star::heat>;
 //   };
-// A pointer to a star is one to a body. destroy() takes either, and for_each<body> visits the objects of all classes that are bodies.
+// An object_ptr<star> converts to an object_ptr<body>. destroy() takes either, and for_each<body> visits the objects of body and of all
+// classes that derive from it.
 //
 // for_each visits every object of the class that is live when the pass begins, once, in no order; objects made during the pass are not
 // visited. The function may make objects, change any object, and destroy the one that it is called with and objects of other classes. If
-// it, or a kernel of another stream, destroys other objects of the class, the pass may visit them when they are gone or their slots are in
-// use again.
+// the function, or a kernel of another stream, destroys other objects of the class, the pass may still visit these, even after their slots
+// are in use again.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -77,12 +79,12 @@ class object_heap_ref {
     if (p) p.store(value);
     return p;
   }
-  // @brief Makes an object of class T whose fields hold any values.
+  // @brief Makes an object of class T whose fields have undefined values.
   // @return the object, or null when the heap has no room for it; the heap's record then counts the failure
   template <class T>
   [[nodiscard]] GPUHEAP_FN object_ptr<T> create() const {
     constexpr unsigned c = list::template index_of<T>(), capacity = list::template capacity<T>();
-    // The lanes that ask this heap for an object of this class.
+    // The converged lanes that ask this heap for an object of this class.
     auto const group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uintptr_t>(pool_.base) | c);
     soa::place const at = pool_.take(group, c, capacity);
     if (at.none()) {
@@ -94,8 +96,8 @@ class object_heap_ref {
 
   // @brief Ends an object.
   // @param p the object; null does nothing
-  // @return done, null, or double_free. A second destruction is refused and recorded as long as the slot is not in use again, unless both
-  // calls run at the same time
+  // @return done, null, or double_free. The heap refuses and records a second destruction of an object, if its slot is not in use again and
+  // the two calls do not run at the same time
   template <class T>
   GPUHEAP_FN free_status destroy(object_ptr<T> p) const {
     if (!p) return free_status::null;
@@ -104,7 +106,8 @@ class object_heap_ref {
       auto const b = static_cast<simt::uint32_t>(static_cast<simt::size_t>(p.data() - pool_.data) / list::block_bytes());
       soa::free_slots::word const bit = soa::free_slots::word{1} << p.slot();
       soa::block_tag const tag = pool_.tag_of(b);
-      // release: the thread's accesses to the object. Pairs with the acquire halves of those that take its slot next.
+      // release: the thread's accesses to the object come before. Pairs with the acquire half of the operation by which a thread takes the
+      // slot next.
       simt::fence(simt::release);
       done = !tag.is_free() && list::template is_a<T>(tag.kind()) && (pool_.deallocate(b, tag, bit) & bit) == 0;
     }
@@ -113,9 +116,10 @@ class object_heap_ref {
     return free_status::double_free;
   }
 
-  // @brief Calls `visit(p)` for every object of class T, and of classes that it is the base of, one after the other, in the calling thread.
+  // @brief Calls `visit(p)` for every object of class T, and of classes that derive from T, one after the other, in the calling thread.
   // @param visit a functor that takes an object_ptr<T>
-  // @note No kernel makes or destroys objects of T meanwhile: the call may read values that are as old as the kernel.
+  // @note No thread may make or destroy objects of these classes between the start of the kernel and the end of the call: the call reads
+  // through the L1, and so may find values that are as old as the kernel.
   template <class T, class Visit>
   GPUHEAP_FN void for_each(Visit visit) const {
     (for_each_of<Classes, T>(visit), ...);
@@ -125,7 +129,7 @@ class object_heap_ref {
   friend class object_heap<Classes...>;
   static_assert(list::count <= 256, "gpuheap: an object_heap has at most 256 classes");
 
-  // Visits the objects that were made as a T, if these are objects of Base.
+  // Visits the objects that were made as a T, if T is Base or derives from it.
   template <class T, class Base, class Visit>
   GPUHEAP_FN void for_each_of(Visit& visit) const {
     if constexpr (simt::is_base_of_v<Base, T>) visit_all<T, Base>(visit);
@@ -152,11 +156,11 @@ class object_heap_ref {
 };
 
 #if GPUHEAP_HAS_HOST
-// @brief How many objects of one class live, and in how much memory.
+// @brief The number of live objects of one class, and the memory of the class.
 struct object_count {
   std::uint64_t live = 0;
   std::uint64_t blocks = 0;
-  std::uint64_t slots = 0;  // of these blocks
+  std::uint64_t slots = 0;  // the slots of these blocks
 
   // @return the share of the blocks' slots that no object uses, from 0 to 1; 0 without blocks
   [[nodiscard]] double fragmentation() const { return slots == 0 ? 0 : 1 - static_cast<double>(live) / static_cast<double>(slots); }
@@ -178,7 +182,7 @@ class object_heap {
   // @param stream the stream that initialises the heap; kernels that run on it afterwards may use the heap
   // @throws out_of_memory if `from` does not have the memory
   // @throws gpuheap::error if the size is less than min_bytes()
-  // @note Each stream on which for_each() is called costs 12 bytes of device memory a block, beside the heap.
+  // @note For each stream on which for_each() is called, the heap takes further device memory: 12 bytes for each of its blocks.
   explicit object_heap(heap_size size = heap_size::from_environment(), memory::resource from = memory::device, stream_ref stream = {}) {
     simt::size_t const bytes = size.resolve(from);
     if (bytes < min_bytes()) {
@@ -210,8 +214,8 @@ class object_heap {
     seen_ = {};
   }
 
-  // @brief Calls `visit(object_ptr<T>)` for every object of class T, and of classes that it is the base of, that lives when the pass over
-  // its class begins, in parallel, in no order. One class comes after the other.
+  // @brief Calls `visit(object_ptr<T>)` in parallel, in no order, for every object of class T and of classes that derive from T that is
+  // live when the pass over its class begins. The passes over the classes come one after the other.
   // @param visit a trivially copyable functor whose call operator is a GPUHEAP_FN. It may make objects, change any object, destroy the one
   // that it is called with and objects of other classes
   // @param stream the stream that the pass runs on. The host does not wait for it
@@ -229,9 +233,9 @@ class object_heap {
     return {found.live, found.allocated, found.slots};
   }
 
-  // @brief Waits for the stream and reports what went wrong since the last check().
-  // @throws out_of_memory if objects found no room
-  // @throws gpuheap::error if objects were destroyed twice
+  // @brief Waits for the stream, and reports failures since the last check().
+  // @throws out_of_memory if create() found no room
+  // @throws gpuheap::error if an object was destroyed twice
   void check(stream_ref stream = {}) {
     failure_record record;
     simt::copy(&record, ref_.record_, sizeof record, stream);
@@ -257,7 +261,7 @@ class object_heap {
   static constexpr simt::size_t record_bytes = 1024;
   static_assert(sizeof(failure_record) <= record_bytes);
 
-  // A pass over the objects that were made as a T, if these are objects of Base.
+  // Launches a pass over the objects that were made as a T, if T is Base or derives from it.
   template <class T, class Base, class Visit>
   void for_each_of(Visit visit, stream_ref stream) {
     if constexpr (simt::is_base_of_v<Base, T>) pass_over<T, Base>(visit, stream);
@@ -269,13 +273,13 @@ class object_heap {
     soa::pass_list const pass = pass_of(stream);
     simt::fill(pass.count, 0, sizeof(simt::uint32_t), stream);
     simt::launch(pool.num_leaves(), soa::list_blocks{pool, list::template index_of<T>(), pass}, {.stream = stream});
-    // As many threads as run at once. They go through all blocks.
+    // At most as many threads as the device runs at once. Together they go through all blocks.
     simt::size_t const all = simt::size_t{pool.num_blocks} * capacity;
     unsigned const threads = all < most_threads_ ? static_cast<unsigned>(all) : most_threads_ / capacity * capacity;
     simt::launch(threads, soa::visit_objects<T, Base, Visit>{pool, pass, capacity, threads, visit}, {.stream = stream});
   }
 
-  // Passes on one stream come one after the other, and share a list.
+  // Passes on one stream come one after the other, so they can share a list of blocks.
   struct stream_pass {
     void* stream = nullptr;
     memory::allocation memory;
@@ -294,7 +298,7 @@ class object_heap {
   std::vector<stream_pass> passes_;
   ref_type ref_{};
   unsigned most_threads_ = 0;
-  statistics seen_{};  // at the last check()
+  statistics seen_{};  // the failures at the last check()
 };
 #endif
 

@@ -1,13 +1,13 @@
-// Recording the requests of a program to its heap: recorded<Allocator> is the allocator with a buffer beside it, in which every request and
-// every free leaves an event. The recording can be written to a file (trace.hpp) and replayed on any allocator.
+// Records the requests and frees that a program makes. recorded<Allocator> is the allocator with a buffer beside it, to which every request
+// and every free adds an event. A program can write the recording to a file (trace.hpp), and `gpuheap` can replay it on any allocator.
 //
 //   gpuheap::heap<gpuheap::recorded<gpuheap::scatteralloc>> heap{1_GiB};
 //   launch(...);
-//   heap.ref().allocator().end_kernel();   // host, after each launch: what comes later cannot have run at the same time
+//   heap.ref().allocator().end_kernel();   // host, after each launch: later events did not happen at the same time as earlier ones
 //   gpuheap::recording const what = heap.ref().allocator().read();
 //   std::ofstream("program.trace") << gpuheap::trace_text{what};
 //
-// Layout of a region:  | number of events | event 0 | event 1 | ... MaxEvents | the allocator's own region |
+// Layout of a region:  | number of events | event 0 | ... | event MaxEvents - 1 | the allocator's own region |
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -21,8 +21,8 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // @brief An allocator that records every request and every free in a buffer beside it.
-// @tparam Allocator the allocator that serves; any but those whose frees are collective
-// @tparam MaxEvents how many events of 24 bytes the buffer holds; later ones are counted and dropped
+// @tparam Allocator the allocator that serves the requests; any but those whose frees are collective
+// @tparam MaxEvents how many events, of 24 bytes each, the buffer holds. Later events are counted, but not recorded
 // @note The events are in an order in which they may have happened: a block's free comes after its request, and before the request that
 // gets the same memory next. A realloc is recorded as a request and a free, an aligned request as a plain one. Each request and each free
 // costs one atomic addition to a word that all threads share.
@@ -40,18 +40,18 @@ class recorded {
 
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     void* const p = inner_.malloc(bytes);
-    // The event follows the allocation, and so the free of a thread that had the memory before.
+    // The event comes after the allocation, and so after the free of the block that had the memory before.
     record(trace_event::request, p, bytes);
     return p;
   }
-  // A request that gets no memory leaves no event: the program has not made it.
+  // heap_ref makes this request, not the program. So a request that gets no memory adds no event.
   [[nodiscard]] GPUHEAP_FN void* try_malloc(simt::size_t bytes) const {
     void* const p = inner_.malloc(bytes);
     if (p != nullptr) record(trace_event::request, p, bytes);
     return p;
   }
   GPUHEAP_FN auto free(void* p) const {
-    // The event precedes the free, so no other thread can have the memory yet.
+    // The event comes before the free, so no other thread can have got the memory yet.
     if (p != nullptr) record(trace_event::release, p, 0);
     return inner_.free(p);
   }
@@ -77,7 +77,7 @@ class recorded {
     }
   }
 
-  // Writes no event: nothing is recorded yet.
+  // Makes an empty recording. The events themselves need no initialisation.
   [[nodiscard]] static recorded create(memory::region region, stream_ref stream) {
     recorded made;
     auto* const base = static_cast<char*>(region.base);
@@ -98,7 +98,7 @@ class recorded {
 
   // ---- the recording. Host; no kernel uses the heap meanwhile; waits for the stream
 
-  // @brief Marks the end of a kernel in the recording: later events belong to kernels that were launched later. Waits for the stream.
+  // @brief Adds the end of a kernel to the recording: later events belong to kernels that were launched later. Waits for the stream.
   void end_kernel(stream_ref stream = {}) const {
     simt::uint64_t const count = num_events(stream);
     if (count < MaxEvents) {
@@ -127,8 +127,8 @@ class recorded {
   static constexpr simt::size_t buffer_bytes = simt::round_up_pow2(header_bytes + MaxEvents * sizeof(trace_event), 256);
 
   GPUHEAP_FN void record(simt::uint32_t kind, void* p, simt::size_t bytes) const {
-    // relaxed: additions to one word are in one order, and an addition that happens before another precedes it in that order. Nothing else
-    // is read here; the host reads the events after the kernel has ended.
+    // relaxed: all additions to one word have one order, and an addition that happens before another precedes it in that order. This thread
+    // reads no other thread's event; the host reads the events after the kernel has ended.
     simt::uint64_t const place = simt::atomic_ref<simt::uint64_t>{*num_events_}.fetch_add(1, simt::relaxed);
     if (place >= MaxEvents) return;
     unsigned const thread = simt::block_id() * simt::threads_per_block() + simt::thread_in_block();

@@ -1,5 +1,5 @@
-// The policies by which a heap knows how much is live: `counted` and `uncounted` of heap_ref and heap, and default_statistics, which
-// chooses one. Device parts, and the host's reading of them.
+// The policies by which a heap knows the number and the bytes of its live blocks: `counted` and `uncounted`, for heap_ref and heap, and
+// default_statistics, which chooses one of them. Their counters, and the host's reading of these.
 #pragma once
 
 #include <gpuheap/allocator_members.hpp>
@@ -10,7 +10,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// The totals of a policy when no kernel runs. Zero where it does not count.
+// The totals that a policy has counted. Zero where it does not count.
 struct live_counts {
   simt::uint64_t allocations = 0;
   simt::uint64_t bytes = 0;
@@ -18,8 +18,8 @@ struct live_counts {
   simt::uint64_t peak_error_bytes = 0;
 };
 
-// Counts nothing while kernels run: malloc and free are the allocator's own. heap::stats() asks the allocator how much is live, if it can
-// tell (has_census).
+// Counts nothing: malloc and free are the allocator's own. heap::stats() asks the allocator for the live blocks, if the allocator can tell
+// (has_census).
 class uncounted {
  public:
   static constexpr bool counts = false;
@@ -36,8 +36,8 @@ class uncounted {
 #endif
 };
 
-// Counts live allocations, live bytes and their peak, at each malloc and free: atomics that cost up to several times what a fast allocator
-// takes.
+// Counts live allocations, live bytes and the peak of live bytes, at each malloc and free. The atomics take up to several times as long as
+// a fast allocator itself.
 //
 //   counter memory   +0     forwarded, peak (in quanta)
 //                    +1 KiB stripe 0 {bytes, allocations}
@@ -45,13 +45,14 @@ class uncounted {
 //
 // The lanes of a warp that allocate together add once, to the stripe of their warp. The stripes lie 1 KiB apart because the unit that
 // serialises atomics is a slice of the L2 cache, and addresses that far apart fall into different slices. A stripe's words are modulo 2^64:
-// a block may be freed by a warp of another stripe, and only the sum over the stripes means anything.
+// a warp of another stripe may free a block, so only the sum over all stripes is a count.
 //
 // Peak. A stripe whose bytes cross a multiple of the quantum Q forwards the difference to one common word, and the thread that raises that
 // word raises the peak. At any time
 //   live = Q * forwarded + sum over the 16 stripes of (bytes mod Q),
-// so the peak read is at most 16 Q below the true one (and above or below it by what is being allocated or freed at that instant, as
-// concurrent adds may arrive in either order). Q is the power of two at or below heap/2^14, at least 16: an error of at most heap/1024.
+// so the peak that the host reads is at most 16 Q below the true one. The additions of allocations and frees that run at the same time may
+// arrive in any order, which adds an error of their sizes. Q is the largest power of two up to heap_bytes/2^14, but at least 16, so 16 Q is
+// at most heap_bytes/1024, or 256 bytes.
 class counted {
  public:
   static constexpr bool counts = true;
@@ -73,14 +74,16 @@ class counted {
   GPUHEAP_HD counted(void* counters, simt::size_t heap_bytes)
       : counters_{static_cast<char*>(counters)}, quantum_log2_{simt::highest_bit(simt::uint64_t{heap_bytes >> 14 | 16})} {}
 
-  // Called by each lane after its allocation of `bytes` has succeeded, or its free. `bytes` is 0 for allocators that do not know sizes.
+  // Each lane calls allocated() after its allocation of `bytes` has succeeded, and freed() after its free. `bytes` is 0 for allocators that
+  // do not know sizes.
   GPUHEAP_FN void allocated(simt::size_t bytes) const { add<true>(bytes); }
   GPUHEAP_FN void freed(simt::size_t bytes) const { add<false>(bytes); }
-  // Called by one lane for many allocations, `bytes` in all.
+  // One lane calls this for the frees of many allocations with `bytes` together.
   GPUHEAP_FN void freed_together(simt::uint64_t allocations, simt::uint64_t bytes) const { add_to_stripe<false>(allocations, bytes); }
 
 #if GPUHEAP_HAS_HOST
-  // Reads a copy of the counters in host memory. Exact when no kernel runs; otherwise each word is of a moment of its own.
+  // The totals from a copy of the counters in host memory. They are exact if no kernel ran during the copying; otherwise each word was
+  // copied at a different moment.
   [[nodiscard]] live_counts read(void const* copy) const {
     auto const* const bytes = static_cast<char const*>(copy);
     live_counts live;
@@ -89,7 +92,7 @@ class counted {
       live.allocations += s.allocations;
       live.bytes += s.bytes;
     }
-    // Negative for an instant, when a free is counted before its malloc.
+    // A sum is negative if the copy has a free but not yet the malloc before it.
     if (static_cast<simt::int64_t>(live.allocations) < 0) live.allocations = 0;
     if (static_cast<simt::int64_t>(live.bytes) < 0) live.bytes = 0;
     live.peak_bytes = reinterpret_cast<totals const*>(bytes)->peak << quantum_log2_;
@@ -104,7 +107,7 @@ class counted {
   GPUHEAP_FN void add(simt::size_t bytes) const {
     simt::uint64_t sum = bytes;
     unsigned lanes = 1;
-    // 32 lanes of less than 2^27 bytes sum up within the 32 bits of a warp reduction; a larger block is added by its own lane.
+    // The sum of 32 sizes below 2^27 bytes fits into the 32 bits of a warp reduction. Each lane adds a larger block by itself.
     if (bytes < simt::size_t{1} << 27) {
       simt::lane_mask const here = simt::active_mask();
       // Lanes that run this code together may hold different heaps, and a compiler may merge the code of both directions: lanes that differ
@@ -125,7 +128,7 @@ class counted {
   GPUHEAP_FN void add_to_stripe(simt::uint64_t allocations, simt::uint64_t sum) const {
     using word = simt::atomic_ref<simt::uint64_t>;
     auto& s = *reinterpret_cast<stripe*>(counters_ + (1 + simt::global_warp() % num_stripes) * stride_bytes);
-    // relaxed, both: counts that publish nothing; the host reads them after the kernel.
+    // relaxed, all: the counts publish nothing, and the host reads them after the kernel.
     if constexpr (Up) {
       word{s.allocations}.fetch_add(allocations, simt::relaxed);
     } else {
@@ -138,7 +141,8 @@ class counted {
     if (quanta != 0) forward(counters_, quanta);
   }
 
-  // Rounds a two's complement number down, so that the remainder is in [0, Q) for negative ones as well.
+  // The number of whole quanta in `bytes`, a two's complement number. It is rounded down, so that the remainder is in [0, Q) for negative
+  // numbers as well.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t floor_quanta(simt::uint64_t bytes) const {
     return static_cast<simt::uint64_t>(static_cast<simt::int64_t>(bytes) >> quantum_log2_);
   }
@@ -146,7 +150,7 @@ class counted {
   GPUHEAP_COLD static void forward(char* counters, simt::uint64_t quanta) {
     using word = simt::atomic_ref<simt::uint64_t>;
     auto& t = *reinterpret_cast<totals*>(counters);
-    // relaxed, both: as in add(). The words are two's complement: only a rise to a positive sum can be a peak.
+    // relaxed, both: as in add_to_stripe(). The words are two's complement: only a rise to a positive sum can be a peak.
     simt::uint64_t const now = word{t.forwarded}.fetch_add(quanta, simt::relaxed) + quanta;
     bool const rose = static_cast<simt::int64_t>(quanta) > 0;
     if (rose && static_cast<simt::int64_t>(now) > 0) word{t.peak}.fetch_max(now, simt::relaxed);
@@ -156,7 +160,7 @@ class counted {
   unsigned quantum_log2_ = 4;
 };
 
-// The policy of heap<Allocator>: nothing is counted if the allocator itself can tell what is live; otherwise every malloc and free is.
+// The policy of heap<Allocator> by default: `uncounted` if the allocator itself can tell the live blocks, otherwise `counted`.
 template <device_allocator Allocator>
 using default_statistics = simt::conditional_t<has_census<Allocator>, uncounted, counted>;
 

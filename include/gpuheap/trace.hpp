@@ -17,26 +17,26 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 struct trace_event {
   static constexpr simt::uint32_t request = 1, release = 2, kernel_end = 3;
 
-  simt::uint64_t address;  // of the block; 0 for a request that failed
-  simt::uint64_t bytes;    // of a request
-  simt::uint32_t thread;   // its number in its launch
-  simt::uint32_t kind;
+  simt::uint64_t address;  // the block's; 0 for a request that failed
+  simt::uint64_t bytes;    // the size that a request asked for; 0 for other events
+  simt::uint32_t thread;   // the thread's number in its launch
+  simt::uint32_t kind;     // request, release or kernel_end
 };
 
 #if GPUHEAP_HAS_HOST
-// @brief Events in an order in which they may have happened.
+// @brief The events of a program. Their order is one in which they may have happened.
 struct recording {
   std::vector<trace_event> events;
-  simt::uint64_t dropped = 0;  // that came when the buffer was full
+  simt::uint64_t dropped = 0;  // the number of events that came when the buffer was full
 };
 
 // A recording as text, for `std::ostream << trace_text{recording}`:
 //
 //   gpuheap-trace 1
-//   threads 4096         the largest number of a thread, plus one
-//   events 20113         lines that follow
-//   dropped 0
-//   m 17 64              thread 17 asks for 64 bytes: allocation 0, the next such line is allocation 1, ...
+//   threads 4096         the largest number of a thread in an event, plus one
+//   events 20113         the number of lines after `dropped`
+//   dropped 0            the number of events that were not recorded
+//   m 17 64              thread 17 asks for 64 bytes. The first line with m is allocation 0, the next one allocation 1, ...
 //   f 3 0                thread 3 frees allocation 0
 //   k                    a kernel has ended
 //

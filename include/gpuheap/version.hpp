@@ -7,5 +7,5 @@
 
 #define GPUHEAP_JOIN_VERSION_(major, minor, patch) #major "." #minor "." #patch
 #define GPUHEAP_SPELL_VERSION_(major, minor, patch) GPUHEAP_JOIN_VERSION_(major, minor, patch)
-// As "major.minor.patch".
+// The version as a string: "major.minor.patch".
 #define GPUHEAP_VERSION_STRING GPUHEAP_SPELL_VERSION_(GPUHEAP_VERSION_MAJOR, GPUHEAP_VERSION_MINOR, GPUHEAP_VERSION_PATCH)

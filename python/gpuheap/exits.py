@@ -1,4 +1,4 @@
-"""How a command ends: its exit code, and where something is amiss one line on standard error."""
+"""The end of a command: its exit code, and after an error one line on standard error."""
 
 from __future__ import annotations
 

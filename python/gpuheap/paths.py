@@ -1,4 +1,4 @@
-"""Where things lie in a checkout of the repository."""
+"""The places of files in a checkout of the repository."""
 
 from __future__ import annotations
 

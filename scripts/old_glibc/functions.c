@@ -1,5 +1,5 @@
-// What libstdc++, libgcc and the headers of a newer glibc ask of it and glibc 2.28 has not, by means that it has. scripts/wheel.py links
-// this into each library of the wheel: nothing here is seen outside of the library.
+// Functions that libstdc++, libgcc and the headers of a newer glibc call and glibc 2.28 lacks, made from functions that it has.
+// scripts/wheel.py links them into each library of the wheel: they are not visible outside of the library.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>

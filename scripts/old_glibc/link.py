@@ -1,4 +1,4 @@
-"""What lets libraries that are linked beside a new glibc run beside an old one, 2.28 or newer: RHEL 8, the oldest system that CUDA 13 is for.
+"""Options of the linker with which libraries that are linked beside a new glibc run beside an old one, from 2.28 on: RHEL 8, the oldest system of CUDA 13.
 
 glibc 2.34 has moved the functions of libpthread, libdl and librt into libc, under a new version each. So a library that calls them asks for glibc 2.34,
 though the old versions are there as well. Stubs of the three libraries, which have the old versions alone, make the linker ask for those.
@@ -12,7 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 
 _FUNCTIONS = Path(__file__).resolve().parent / "functions.c"
-# Where functions were before glibc 2.34, by how their names begin.
+# The libraries that had the functions before glibc 2.34, by the beginnings of their names.
 _LIBRARIES = {"libdl.so.2": r"dl(open|mopen|close|error|sym|vsym|addr|addr1|info)$", "libpthread.so.0": r"_*(pthread|sem)_", "librt.so.1": r"(shm|mq|timer)_"}
 NEWEST = (2, 28)
 

@@ -1,4 +1,4 @@
-// What the tests of our allocator share: how it is tuned, heaps for it, and its exploration under many schedules.
+// Common parts of the tests of the default allocator: its tunings, heaps for it, and its exploration under many schedules.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans.hpp>

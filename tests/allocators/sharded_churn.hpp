@@ -1,4 +1,4 @@
-// A contended mix on a heap of our allocator, under the schedules of many seeds, with an audit after each launch.
+// A contended mix on a heap of the default allocator, under the schedules of many seeds, with an audit after each launch.
 #pragma once
 
 #include "sharded.hpp"
@@ -9,7 +9,7 @@
 
 namespace sharded_test {
 
-// What went wrong inside a kernel.
+// A fault that a kernel found.
 struct verdict {
   unsigned overwritten = 0, misaligned = 0, refused_free = 0, failed_requests = 0, served = 0;
 };

@@ -96,7 +96,7 @@ TEST(ShardedExtents, PiecesAreAlignedAsAsked) {
   }
 }
 
-// Where the rows are too short for a warp, lanes get what there is: as many as one after the other would.
+// If no row is long enough for a warp, its lanes get the memory that there is: as many lanes as would get it one after the other.
 TEST(ShardedExtents, AWarpTakesTheLastOfAHeap) {
   for (unsigned pages : {17u, 40u, 64u, 90u}) {
     fixed_heap<plain> heap{4 << 20};

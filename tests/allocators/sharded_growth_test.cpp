@@ -1,4 +1,4 @@
-// Our allocator as it grows, is trimmed, and resizes allocations where they are: under chosen schedules, audited after each launch.
+// The default allocator as it grows, is trimmed, and resizes allocations in place: under chosen schedules, audited after each launch.
 #include "sharded.hpp"
 
 #include <gpuheap/memory/address_range.hpp>
@@ -194,7 +194,7 @@ void explore_growth(stage const& s) {
     launch(false);
     auto const empty = heap.view.verify();
     EXPECT_EQ(empty.live_slots + empty.large_allocations, 0u);
-    // What shards hold without using it does not stand in the way.
+    // Memory that shards hold without using it does not prevent the trim.
     EXPECT_EQ(heap.trim(), (most - 1) * heap.view.geometry().segment_bytes());
     EXPECT_EQ(heap.segments(), 1u);
     EXPECT_EQ(heap.view.verify().problem, "");
@@ -302,7 +302,7 @@ TEST(ShardedGrowth, TooLittleToBeginWithIsRefused) {
     text = e.what();
   }
   EXPECT_NE(text.find("a heap that grows to 1073741824 bytes cannot begin with 131072: give it at least "), std::string::npos) << text;
-  // What it names is enough.
+  // The size that the message names is enough.
   std::size_t const enough = std::strtoul(text.c_str() + text.find("at least ") + 9, nullptr, 10);
   EXPECT_EQ(plain::create_growable(range.where(), enough, map, {}).verify().problem, "");
   EXPECT_THROW((void)plain::create_growable(range.where(), enough - 1, map, {}), gpuheap::error);

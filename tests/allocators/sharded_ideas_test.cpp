@@ -1,4 +1,4 @@
-// Our allocator with one idea switched off each, as the suite `ablation` measures it: slower or more wasteful, and right.
+// The default allocator, each time without one of its ideas, as the suite `ablation` measures it: slower or more wasteful, but correct.
 #include "sharded_churn.hpp"
 
 #include "../../benchmarks/ablation/ideas.hpp"

@@ -1,5 +1,5 @@
-// Our allocator under chosen schedules: contended mixes on heaps small enough that every transition of a span happens all the time, audited
-// after each launch.
+// The default allocator under chosen schedules: contended mixes on heaps so small that every transition of a span happens all the time,
+// audited after each launch.
 #include "../support/blocks.hpp"
 #include "sharded_churn.hpp"
 

@@ -1,5 +1,4 @@
-// A benchmark's checks are only worth something if they find bad memory: each allocator here is broken in one way, and no case may call it
-// ok.
+// A benchmark's checks are useful only if they find bad memory: each allocator here is broken in one way, and no case may report it as ok.
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>

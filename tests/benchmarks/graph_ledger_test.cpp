@@ -1,5 +1,5 @@
-// What the graph cases compare an allocator's graph with: the arrays of a graph, the plan of updates, and the ledger of what should be
-// there.
+// Tests of the data with which the graph cases compare an allocator's graph: the arrays of a graph, the plan of updates, and the ledger of
+// the expected edges.
 #include "workloads/graph/graph_ledger.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Reading JSON, strictly: what the tests understand the executable's output with.
+// A strict reader of JSON, by which the tests read the executable's output.
 #pragma once
 
 #include <cstdlib>

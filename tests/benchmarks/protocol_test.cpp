@@ -1,4 +1,4 @@
-// What gpuheap-bench promises to whoever drives it, by running it.
+// Tests of the protocol that gpuheap-bench promises to its caller. Each runs the executable.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-"""What the rewriter says of input that it cannot take, and that it then leaves every file as it was."""
+"""The rewriter's answers to input that it cannot take. It then leaves every file as it was."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_words(case: Path, tmp_path: Path) -> None:
 
 
 def test_the_promise_is_that_of_the_level(tmp_path: Path) -> None:
-    """What is proven for warps only is not promised for blocks."""
+    """A promise that is proven only for warps is not made for blocks."""
     votes = tmp_path / "votes.cu"
     votes.write_text("__global__ void kernel(int* d) { if (__any_sync(~0u, d[threadIdx.x])) free(malloc(8)); }\nint main() {}\n")
     block = run("--no-toolkit", "--quiet", str(votes))

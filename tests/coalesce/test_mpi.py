@@ -121,9 +121,9 @@ def test_the_page_counts_the_public_programs() -> None:
     counts = Counter(row["outcome"] for row in rows)
     assert f"lists {len(rows)} public C programs" in page
     assert f"| the output is Open MPI's | {counts['same']} |" in page
-    assert f"| another output: the program uses what nothing has written | {counts['differs']} |" in page
+    assert f"| another output: the program reads uninitialised memory | {counts['differs']} |" in page
     made = Counter(row["nvcc"] for row in rows if row["outcome"] != "refused")
-    assert made.keys() <= {"", "PTX", "object"} and f"makes of the {made.total()} programs that translate" in page
+    assert made.keys() <= {"", "PTX", "object"} and f"for the {made.total()} programs that translate" in page
     for what, number in (("an object", made["object"]), ("PTX", made["PTX"]), ("not tried", made[""])):
         assert f"| {what} | {number} |" in page
     for reason, number in Counter(row["reason"].partition(", and ")[0] for row in rows if row["outcome"] == "refused").items():
@@ -142,7 +142,7 @@ def test_the_page_counts_the_public_programs() -> None:
         ("int main(void) { return 0; }\n", "bad.c: error: [M1] nothing in these files calls MPI_Init"),
         (GOOD.replace("char** argv", "char** argv, char** env"), "[M1] main takes argc and argv, and nothing else"),
         (body('FILE* f = fopen("a", "w"); (void)f;'), "bad.c:7:13: error: [M3] ranks on a GPU write no files"),
-        (body('(void)system("ls");'), "bad.c:7:9: error: [M3] device code has no `system`: ranks on a GPU are no processes"),
+        (body('(void)system("ls");'), "bad.c:7:9: error: [M3] device code has no `system`: ranks on a GPU are not processes"),
         (body("_exit(1);", "#include <unistd.h>"), "[M3] device code has no `_exit`: end a rank by `return` from main or by `exit`"),
         (body("void* p = realloc(NULL, 4); free(p);"), "[M3] device code has no `realloc`: use malloc, memcpy and free"),
         (body("(void)remove(argv[1]);"), "bad.c:7:9: error: [M3] device code has no `remove`: the host reads files before the ranks begin"),
@@ -171,7 +171,7 @@ def test_the_page_counts_the_public_programs() -> None:
             body("f(argc);", "static void g(int r) { double b[40000]; b[r] = 1; }\nvoid f(int r) { double a[40000]; a[r] = 1; if (r) g(r); else f(r - 1); }"),
             "bad.c:6:5: error: [M5] the local variables of the functions that call one another, `main`, `f`, `g`, take 640000 bytes together, and",
         ),
-        (body("", "int old(a) int a; { return a; }"), "bad.c:4:5: error: [M5] C++ has no definitions of this old form"),
+        (body("", "int old(a) int a; { return a; }"), "bad.c:4:5: error: [M5] C++ does not have this old form of definition"),
         (body("", "#define F(x) int f##x(void) { return x; }\nF(1)"), "bad.c:5:1: error: [M5] a macro writes this function: write it out"),
         (body("long double x = 1; (void)x;"), "[M5] device code has no `long double`: use double"),
         (body("double _Complex x = 1; (void)x;"), "[M5] device code has no complex numbers of C"),
@@ -338,7 +338,7 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
     (tmp_path / "prog.c").write_text(GOOD)
     (tmp_path / "prog.cu").write_text("by hand\n")
     ran = run("--mpi", "--output", ".", "prog.c", cwd=tmp_path)
-    assert ran.returncode == 2 and "prog.cu is there and is not of this command's making" in ran.stderr
+    assert ran.returncode == 2 and "prog.cu exists, and this command did not write it" in ran.stderr
     assert (tmp_path / "prog.cu").read_text() == "by hand\n"
     (tmp_path / "prog.cu").unlink()
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What the rewriter makes of whole programs: the text that is kept in programs/rewritten/, whose results CTest compares; and code that nvcc takes."""
+"""Whole programs that the rewriter rewrites: the text kept in programs/rewritten/, whose results CTest compares; and code that nvcc compiles."""
 
 from __future__ import annotations
 

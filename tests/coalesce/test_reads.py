@@ -1,4 +1,4 @@
-"""What nvcc compiles is read: where nvcc's headers and Clang's differ, the tool takes nvcc's side."""
+"""The tool reads all that nvcc compiles: where nvcc's headers and Clang's differ, the tool follows nvcc."""
 
 from __future__ import annotations
 

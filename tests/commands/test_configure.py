@@ -1,4 +1,4 @@
-"""What CMake answers where it cannot configure: one line that says what is missing, and what to do."""
+"""CMake's messages where it cannot configure: one line that says what is missing, and what to do."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+def allocators() -> list[str]:
+    """The names in cmake/allocators.cmake, in its order."""
+    return re.findall(r"^gpuheap_allocator\(NAME (\w+)", (ROOT / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
@@ -23,6 +28,10 @@ ROOT = Path(__file__).resolve().parents[2]
         (
             ("-DGPUHEAP_ENABLE_CUDA=OFF", "-DGPUHEAP_BUILD_TOOLS=OFF", "-DCMAKE_DISABLE_FIND_PACKAGE_GTest=ON"),
             "gpuheap: the tests need GoogleTest, which is not found: sudo apt-get install libgtest-dev, or configure with -DGPUHEAP_BUILD_TESTS=OFF",
+        ),
+        (
+            ("-DGPUHEAP_ENABLE_CUDA=OFF", "-DGPUHEAP_BUILD_TOOLS=OFF", "-DGPUHEAP_BUILD_TESTS=OFF", "-DGPUHEAP_BENCH_ONLY=scatteralloc;atomic"),
+            f"gpuheap: GPUHEAP_BENCH_ONLY: 'atomic' is not an allocator of this build: there are {', '.join(allocators())}",
         ),
     ],
 )

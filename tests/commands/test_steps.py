@@ -138,7 +138,7 @@ def test_nohup_lets_a_step_go_on(tmp_path: Path) -> None:
 def test_a_persons_own_shell_keeps_its_traps_and_does_not_end() -> None:
     typed = f". '{ROOT}/scripts/setup.sh'\ntrap -p\nstep a - bash -c 'exit 130'; echo $?\nfail nothing; echo not reached\necho still here\n"
     told = subprocess.run(["bash", "--norc", "-i"], input=typed, capture_output=True, text=True, timeout=30, start_new_session=True)
-    # What was ignored when the tests began is listed too, and is no trap of ours.
+    # The list also has signals that were ignored when the tests began; they are no traps of the script.
     lines = [line for line in told.stdout.splitlines() if not line.startswith("trap -- ''")]
     assert lines == ["130", "still here"] and "error: nothing" in told.stderr
 

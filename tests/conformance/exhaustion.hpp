@@ -1,4 +1,4 @@
-// What happens at the edges: nothing fits, sizes no heap has, no bytes at all.
+// Cases at the limits of a heap: requests that nothing fits, sizes that no heap has, requests for 0 bytes.
 #pragma once
 
 #include "suite.hpp"

@@ -1,6 +1,6 @@
-// The allocator under many schedules, half of them with stale loads as the C++ memory model allows. Small contended kernels on a heap so
-// small that it runs full; the simulator also checks that what one owner wrote is ordered before what the next one does. A failing seed is
-// replayed by GPUHEAP_SIMULATOR_REPLAY=<seed>. GPUHEAP_SEEDS sets the number of seeds of each case.
+// The allocator under many schedules, half of them with stale loads as the C++ memory model allows. The kernels are small and contended, on
+// a heap so small that it runs full; the simulator also checks that the accesses of one owner are ordered before those of the next.
+// GPUHEAP_SIMULATOR_REPLAY=<seed> replays a failing seed. GPUHEAP_SEEDS sets the number of seeds of each case.
 #pragma once
 
 #include "../support/seeds.hpp"

@@ -1,4 +1,4 @@
-// How blocks end: freed by anyone, at any later time; their memory serves again.
+// Cases of the end of blocks: any thread frees them, at any later time, and their memory serves again.
 #pragma once
 
 #include <algorithm>
@@ -115,12 +115,12 @@ struct survives_churn_within_a_kernel {
   }
 };
 
-// What a message's first words say.
+// The first words of a message.
 struct letter {
   simt::uint64_t key;
   simt::uint64_t bytes;
 };
-// Kernel: threads exchange blocks through mailboxes; whoever receives one verifies and frees it.
+// Kernel: threads exchange blocks through mailboxes; the receiver of a block verifies and frees it.
 template <class Ref>
 struct exchange_letters {
   Ref heap;

@@ -138,7 +138,7 @@ struct aligns_as_asked {
       expect_all_freed(heap);
       if constexpr (!gives_back<A> && can_reset<A>) heap->reset();
     }
-    // What no alignment is, and more than the heap promises.
+    // Numbers that are no alignments, and alignments above those that the heap promises.
     test::device_array<std::size_t> invalid(std::vector<std::size_t>{0, 3, 48, 4_MiB, std::size_t{1} << 63, ~std::size_t{0}});
     blocks_of<A> none(heap.ref(), 6, 100);
     gpuheap::launch(6, kernel{heap.ref(), none.device_sizes().data(), invalid.data(), none.pointers().data()});

@@ -1,5 +1,5 @@
-// Frees that must be refused where the traits promise it: twice, or of what was never handed out. And the free of nothing, which is always
-// allowed.
+// Frees that must be refused if the traits promise it: a second free, and a free of a pointer that was never handed out. And the free of
+// nullptr, which is always allowed.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Where blocks lie: aligned, inside the heap, apart, from any shape of call. And that what is written into them stays.
+// Cases of the places of blocks: aligned, inside the heap, apart, for any shape of call. Their contents stay.
 #pragma once
 
 #include <algorithm>

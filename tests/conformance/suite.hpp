@@ -1,5 +1,5 @@
-// What every case of the conformance suite uses: sizes for this machine, a heap in memory whose bounds are known, and the registration of
-// cases that apply.
+// Common parts of the cases of the conformance suite: sizes for this machine, a heap in memory whose bounds are known, and the registration
+// of cases that apply.
 //
 // A case is a template over the allocator:
 //
@@ -106,7 +106,7 @@ struct release_each {
   Ref heap;
   GPUHEAP_FN void operator()(unsigned) const { heap.release_warp(); }
 };
-// Where frees are collective: what free() did not give back, of the warps of any launch of the suite.
+// If frees are collective: releases the blocks that free() did not give back, of the warps of any launch of the suite.
 template <class A>
 void release_warps([[maybe_unused]] heap_under_test<A>& heap) {
   if constexpr (gives_back_by_warp<A>) {

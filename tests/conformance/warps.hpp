@@ -1,4 +1,4 @@
-// Allocators that take memory back from whole warps: all of it comes back, whichever lanes asked and whichever release, and only then.
+// Allocators that take memory back from whole warps: all of it comes back, whichever lanes asked and whichever release, and not before.
 #pragma once
 
 #include "exhaustion.hpp"
@@ -8,7 +8,7 @@
 
 namespace conformance {
 
-// Which lanes of a warp take part in a test: one, seven, all but one, odd ones, all, the two at the ends.
+// The lanes of a warp that take part in a test: one, seven, all but one, odd ones, all, the two at the ends.
 [[nodiscard]] GPUHEAP_HD inline simt::lane_mask lanes_taking_part(unsigned warp) {
   constexpr simt::lane_mask masks[] = {1u << 13, 0x7f0u, 0x7fffffffu, 0xaaaaaaaau, simt::all_lanes, 0x80000001u};
   return masks[warp % 6];
@@ -57,7 +57,7 @@ struct release_by_some_lanes {
   }
 };
 
-// What the allocator holds, where it says so. 0 where it does not.
+// The bytes that the allocator holds; 0 if it does not say.
 template <class A>
 [[nodiscard]] std::size_t held_bytes(heap_under_test<A>& heap) {
   return heap->stats().held_bytes;

@@ -22,7 +22,7 @@ else:
     import tomli as tomllib
 
 BLOCKS = all_blocks()
-# What a person reads and no program: output of commands, drawings, and differences.
+# Languages of blocks that only a person reads: output of commands, drawings, and differences.
 READ_ONLY = {"", "text", "diff", "none"}
 CHECKED = {"cpp", "c", "sh", "bash", "cmake", "toml", "json", "python"}
 # Programs that another test compiles and runs as they stand on the page: add-an-allocator.md, and the files of examples/.
@@ -43,7 +43,7 @@ def cpp_blocks() -> list[Block]:
 
 
 def compiled(command: list[str], source: str, name: str, folder: Path) -> str:
-    """What the compiler says of mistakes; "" if there are none."""
+    """The compiler's messages about mistakes; "" if there are none."""
     (folder / name).write_text(source)
     done = subprocess.run([*command, str(folder / name)], cwd=ROOT, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stdout + done.stderr
@@ -139,7 +139,7 @@ def gpuheap_commands(text: str) -> list[list[str]]:
 
 
 def mistake_in(words: list[str]) -> str:
-    """What the command line would answer to these words, if it is a mistake. Nothing is run; files need not be there."""
+    """The answer of the command line to these words, if they are a mistake. Nothing is run; files need not exist."""
     command = typer.main.get_command(app)
     context = command.context_class(command, info_name="gpuheap", **command.context_settings)
     try:

@@ -1,5 +1,5 @@
-// The C interface with each call of the runtime and of the driver failing in turn: a status that says what failed, with a text, and no heap
-// or memory that is left over.
+// The C interface with each call of the runtime and of the driver failing in turn: it returns a status and a text that name the failure,
+// and leaves no heap or memory behind.
 #include "launches.hpp"
 
 #include "capi/library.cu"
@@ -43,9 +43,10 @@ struct heap_of_c {
     require_success(gpuheap_get_stats(heap, &found, nullptr));
     return found;
   }
-  // What kernels read is what was last written, and was written.
+  // Whether kernels read the view that was last written.
   [[nodiscard]] bool view_is_current() const {
-    return heap->is_written && std::memcmp(gpuheap_get_handle(heap), &heap->written, sizeof heap->written) == 0;
+    auto const address = reinterpret_cast<std::uintptr_t>(gpuheap_get_handle(heap)) & ~gpuheap::c_interface::kind_bits;
+    return heap->is_written && std::memcmp(reinterpret_cast<void const*>(address), &heap->written, sizeof heap->written) == 0;
   }
   faults::life all{{[this] {
                       gpuheap_status const made = gpuheap_create(&heap, &options);
@@ -73,15 +74,19 @@ struct heap_of_c {
                    [this] { return std::to_string(stats().heap_bytes) + " " + std::to_string(view_is_current()); }};
 };
 
-void fail_every_call_of(uint64_t at_most_bytes, int32_t device) {
+void fail_every_call_of(uint64_t at_most_bytes, int32_t device, uint32_t allocator = GPUHEAP_DEFAULT_ALLOCATOR) {
   gpuheap_options options{};
   options.bytes = 16 << 20;
+  options.allocator = allocator;
   options.at_most_bytes = at_most_bytes;
   options.device = device;
   faults::fail_every_call([options] { return std::make_unique<heap_of_c>(options); }, is_of_the_device);
 }
 TEST(FaultsOfC, OfAHeapOfAFixedSize) { fail_every_call_of(0, 0); }
 TEST(FaultsOfC, OfAHeapThatGrows) { fail_every_call_of(64 << 20, GPUHEAP_CURRENT_DEVICE); }
+TEST(FaultsOfC, OfACheckedHeap) { fail_every_call_of(0, 0, GPUHEAP_CHECKED_ALLOCATOR); }
+TEST(FaultsOfC, OfAHardenedHeap) { fail_every_call_of(0, 0, GPUHEAP_HARDENED_ALLOCATOR); }
+TEST(FaultsOfC, OfAHardenedHeapThatGrows) { fail_every_call_of(64 << 20, 0, GPUHEAP_HARDENED_ALLOCATOR); }
 // The caller's device is current again, whatever failed.
 TEST(FaultsOfC, OfAHeapOnAnotherDevice) { fail_every_call_of(0, 1); }
 

@@ -1,5 +1,5 @@
-// A CUDA runtime and the part of the driver that gpuheap's host code calls, without a device: memory is the host's, a launch runs nothing.
-// Any one of their calls can be made to fail, and what was made and not given back is counted.
+// A CUDA runtime and the part of the driver that gpuheap's host code calls, without a device: memory is the host's, and a launch runs
+// nothing. Any call can be made to fail, and resources that were made and not given back are counted.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace faults {
 
-// What the code under test has and has not given back. All of it is 0 again once that code has cleaned up.
+// The resources that the code under test has made and not given back. All numbers are 0 again once that code has cleaned up.
 struct resources {
   long allocations = 0;  // cudaMalloc and its like
   long streams = 0;
@@ -22,7 +22,7 @@ struct resources {
 [[nodiscard]] resources held();
 [[nodiscard]] std::string text_of(resources const& r);
 
-// Which call fails.
+// The choice of the call that fails.
 struct plan {
   static constexpr std::uint64_t none = ~std::uint64_t{0};
   std::uint64_t nth = none;  // counted from 0 by arm()
@@ -37,7 +37,7 @@ void pause();
 void resume();
 // Makes device 0 current, where the code under test could not.
 void restore_device();
-// How many calls arm() has seen, and the name of the one that failed first; "" if none did.
+// The number of calls that arm() has seen, and the name of the first that failed; "" if none did.
 [[nodiscard]] std::uint64_t calls();
 [[nodiscard]] std::string failed_call();
 

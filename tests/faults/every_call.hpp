@@ -12,15 +12,15 @@
 
 namespace faults {
 
-// What a program does: steps in order, over state that make() creates and the destruction of its result takes down. summary() says what
-// there is at the end; a step that failed and was made again must not change it.
+// A program: steps in order, over state that make() creates and the destruction of its result takes down. summary() describes the state at
+// the end; a step that failed and was made again must not change it.
 struct life {
   using step = std::function<void()>;
   std::vector<step> steps;
   std::function<std::string()> summary;
 };
 
-// What became of one run.
+// The result of one run.
 struct outcome {
   unsigned failed_steps = 0;
   std::string last_text;  // of the last failure

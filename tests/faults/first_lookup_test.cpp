@@ -1,4 +1,5 @@
-// What a process does once, with each of its calls failing: a program of its own, since a second test would find it done.
+// Look-ups that a process makes once, with each of their calls failing. The test is a program of its own, since a second test would find
+// them made.
 #include "launches.hpp"
 
 #include <gpuheap/memory/address_range.hpp>

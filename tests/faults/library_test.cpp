@@ -1,5 +1,5 @@
 // The host's side of heaps and of their memory, as it is compiled for CUDA, with each call of the runtime and of the driver failing in
-// turn: the call's caller throws, everything is given back, and the heap goes on where it was.
+// turn: the heap's function throws, all resources are given back, and the heap continues from its earlier state.
 #include "launches.hpp"
 
 #include "every_call.hpp"

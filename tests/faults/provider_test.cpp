@@ -1,5 +1,5 @@
-// The heap behind an unchanged program's malloc with each call of the runtime and of the driver failing in turn: make() gives a clause of
-// words and leaves nothing behind, grow() leaves the heap as it was, and the program's launches go on.
+// The heap behind an unchanged program's malloc, with each call of the runtime and of the driver failing in turn: make() returns the reason
+// and leaves nothing behind, grow() leaves the heap as it was, and the program's launches continue.
 #include "launches.hpp"
 
 #include "every_call.hpp"
@@ -16,7 +16,7 @@ namespace {
 
 using namespace gpuheap::device_malloc;
 
-// What a provider says of a failure.
+// A failure as a provider reports it.
 class told_failure : public std::runtime_error {
  public:
   explicit told_failure(provider_text const& why) : std::runtime_error{std::string{"gpuheap: "} + why.words} {}

@@ -7,8 +7,8 @@ namespace {
 
 using namespace hazards;
 
-// As published (algorithm 2): the wrap is tried after a fetch_add, and whoever loses it to another thread's wrap leaves with the bytes
-// below the counter.
+// As published (algorithm 2): the wrap is tried after a fetch_add, and a thread that loses it to another thread's wrap leaves with the
+// bytes below the counter.
 struct published_take {
   static constexpr simt::uint64_t none = ~simt::uint64_t{0};
   GPUHEAP_FN static simt::uint64_t take(simt::uint64_t& top, simt::uint64_t need, simt::uint64_t pool) {

@@ -1,5 +1,5 @@
-// The hazards of the published BulkAllocator. Not here, as nothing in this form can show it: the few locks near the root of the tree that
-// every change at a subtree's boundary meets at (5: the tree has no locks).
+// The hazards of the published BulkAllocator. One is not here, since nothing in this form can show it: the few locks near the root of the
+// tree at which all changes at a subtree's boundary meet (5: the tree has no locks).
 #include "../structures/bulk_mutants.hpp"
 #include "mix.hpp"
 
@@ -99,7 +99,7 @@ struct semaphore_that_never_fails : bulk_semaphore {
   bool wait(unsigned n, unsigned batch, Grow grow) const {
     return bulk_semaphore::wait(n, batch, [&] {
       bool const made = grow();
-      // What wait() will withdraw is promised once more.
+      // The units that wait() will withdraw are promised once more.
       if (!made) ref().fetch_add(plus(0, 0, difference{batch} - difference{n}), simt::relaxed);
       return made;
     });
@@ -131,7 +131,7 @@ TEST(Hazard2, FailedGrowthIsNotSignalled) {
 
 // ---- 3, 4: the tree
 
-// What a mutant of giving pages back needs: lanes go one by one, as published.
+// The base of mutants of giving pages back: lanes go one by one, as published.
 template <class Parts, class Mutant>
 struct tree_of_lanes : bulk::tbuddy<Parts> {
   using base = bulk::tbuddy<Parts>;
@@ -189,7 +189,7 @@ struct tree_that_gives_up : tree_of_lanes<Parts, tree_that_gives_up<Parts>> {
     }
   }
 };
-// Who has a unit looks once, and asserts that there is nothing.
+// A thread that has a unit looks once, and asserts that there is nothing.
 template <class Parts>
 struct tree_that_looks_once : bulk::tbuddy<Parts> {
   using base = bulk::tbuddy<Parts>;
@@ -444,7 +444,7 @@ TEST(Hazard10, ASecondFreeOfAnObjectIsCounted) {
 
 // ---- what the parts rely on
 
-// Bins go back at once, whoever is looking at them.
+// Bins go back at once, although threads still read them.
 struct readers_nobody_waits_for : gpuheap::structures::rcu {
   template <class End>
   void retire(gpuheap::structures::rcu_link& link, End end) const {
@@ -478,7 +478,7 @@ TEST(Reclamation, BinsThatGoBackWhileTheyAreWalkedAreFoundWithin4000Seeds) {
   expect_right(num_seeds(1000), [] { return bins_go_back<parts_that_look_at_bins>(80, 24, 4, 1000, 200); });
   expect_found(4000, [] { return bins_go_back<parts_without_waiting>(80, 24, 4, 1000, 200); });
 }
-// A bin that is all free, and whose units are not all there, is left to those who hold them; they may find others.
+// A bin that is all free, and whose units are not all there, is left to the threads that hold the units; they may find others.
 template <class Parts>
 struct state_that_gives_up : bulk::heap_state<Parts> {
   using base = bulk::heap_state<Parts>;

@@ -1,5 +1,5 @@
-// What the tests of the allocators that coalesce share: small heaps over the plain locked one, where nothing is hidden, and blocks of all
-// calls that change hands.
+// Common parts of the tests of the coalescing allocators: small heaps over the plain locked one, which hides no mistake, and blocks of all
+// calls that pass from thread to thread.
 #pragma once
 
 #include "mix.hpp"
@@ -35,11 +35,11 @@ template <class A>
   return s.live_allocations == 0 && s.held_bytes == 0 && s.double_frees == 0 && s.foreign_frees == 0;
 }
 
-// How the threads of a block come together: a thread_group made in the block's scratch.
+// The way in which the threads of a block come together: a thread_group made in the block's scratch.
 using census = gpuheap::live_block_threads;
 
-// Kernel: threads get blocks by a call of the whole block and by plain ones, and pass them on; who receives one looks whether it is as it
-// was written, and frees it. Some threads return before the block's first call.
+// Kernel: threads get blocks by a call of the whole block and by plain ones, and pass them on. The receiver of a block checks that it is as
+// it was written, and frees it. Some threads return before the block's first call.
 template <class Ref, class Group>
 struct pass_on {
   Ref heap;

@@ -1,5 +1,6 @@
-// The hazards of chains of headers (coalesce_dynamic): who has the duty to give a superblock back, when a header may be looked at, how
-// wide it is. Each mistake is restored in a chain of the tests alone. The protocol is also tried in every order of its steps, as a model.
+// The hazards of chains of headers (coalesce_dynamic): the duty to give a superblock back, the time at which a header may be read, the
+// width of its flag. Each mistake is restored in a chain of the tests alone. The protocol is also tried in every order of its steps, as a
+// model.
 #include "coalesce_checks.hpp"
 
 #include <gpuheap/allocators/sharded_spans.hpp>
@@ -140,7 +141,7 @@ TEST(CoalesceDynamic, EveryOrderOfStepsGivesBackOnce) {
 
 // ---- flags
 
-// A free sets its flag by a load and a store: a flag that somebody hands over in between is lost, and nobody has the duty.
+// A free sets its flag by a load and a store: a flag that another thread hands over in between is lost, and no thread has the duty.
 struct chain_with_plain_store : chain {
   static free_status release(char* p, segment_shape form, char*& base) {
     return walk(p, form, base, [](char* at, segment_shape f, simt::uint64_t flag) {
@@ -179,7 +180,7 @@ TEST(CoalesceDynamicHazard, AHeaderIsLookedAtBeforeItIsWritten) {
   expect_found(1000, what_is_freed_at_once_goes_back<dynamic<chain_that_does_not_wait>>);
 }
 
-// What was done to a segment is not ordered before what its memory's next owner does.
+// Accesses to a segment are not ordered before those of its memory's next owner.
 struct chain_without_order : chain {
   static free_status release(char* p, segment_shape form, char*& base) {
     return walk(p, form, base, [](char* at, segment_shape, simt::uint64_t flag) { return word64(at).fetch_or(flag, simt::relaxed); });

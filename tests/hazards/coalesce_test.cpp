@@ -1,5 +1,5 @@
-// The hazards of superblocks that threads share by agreement (coalesce_block_*, coalesce_warp_*): who is counted, what the map says when,
-// and what happens when a superblock is not to be had. Each mistake is restored in a group or an order of steps of the tests alone.
+// The hazards of superblocks that threads share by agreement (coalesce_block_*, coalesce_warp_*): the threads that are counted, the map and
+// its times, and superblocks that cannot be had. Each mistake is restored in a group or an order of steps of the tests alone.
 #include <algorithm>
 
 #include "coalesce_checks.hpp"
@@ -29,7 +29,7 @@ TEST(Coalesce, BlocksChangeHandsUnderManySchedules) {
 
 // ---- who is counted
 
-// As many pieces as the launch has threads, whoever came: the superblock never goes back.
+// As many pieces as the launch has threads, although fewer came: the superblock never goes back.
 struct counts_the_launch : census {
   using census::census;
   [[nodiscard]] unsigned size() const { return simt::threads_per_block(); }
@@ -140,7 +140,7 @@ TYPED_TEST(EachVariant, OneLiveBlockKeepsLargeOnesOfOthers) {
   heap.free(std::vector<void*>{p[0]});
   EXPECT_TRUE(is_sound_and_empty(heap));
 }
-// What the analysis that put the call there took for uniform is not.
+// Sizes differ at a call for which the analysis took them for uniform.
 TYPED_TEST(EachVariant, SizesThatDifferOverlap) {
   auto heap = heap_with<TypeParam>(1_MiB);
   for (unsigned round = 0; round < 3; ++round) {
@@ -190,7 +190,7 @@ template <class A>
     bool const same_group = i % 100 / together == (i - 1) % 100 / together && i % 100 != 0;
     if (same_group && static_cast<std::size_t>(static_cast<char*>(p[i]) - static_cast<char*>(p[i - 1])) != first) return 0;
   }
-  // Which writes words of 8 bytes.
+  // fill() writes words of 8 bytes.
   if (reinterpret_cast<std::uintptr_t>(p[1]) % 8 == 0 || bytes < 8) {
     b.fill();
     b.expect_intact("of neighbours");

@@ -55,7 +55,7 @@ class patience {
 
 // ---- contention: several classes on few blocks, which change their class all the time
 
-// Kernel: blocks come and go; who finds a word of its own changed counts it.
+// Kernel: blocks come and go; a thread that finds a word of its own changed counts it.
 template <class Ref>
 struct live_together {
   Ref heap;
@@ -273,7 +273,7 @@ TEST(Hazard3, SlotsOfAnotherClassAreHandedOut) {
 
 // ---- 4
 
-// How many threads have ended, for a thread that stops before it says what it has changed.
+// The number of threads that have ended, for a thread that stops before it says what it has changed.
 unsigned* num_ended = nullptr;
 unsigned num_others = 0;
 // The first thread stops where a block's states must follow, until all others have ended.
@@ -374,7 +374,7 @@ struct pool_that_misses : basic_block_pool<pool_that_misses> {
     return left == tries ? grant{} : basic_block_pool::find_active(at, c, wanted, left);
   }
 };
-// Whoever asks alone opens no block while there is one with room.
+// A thread that asks alone opens no block while there is one with room.
 template <class Pool>
 bool blocks_are_filled_up() {
   heap_of<Pool> heap{bytes_of_blocks<Pool>(64)};

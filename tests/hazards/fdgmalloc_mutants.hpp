@@ -1,4 +1,5 @@
-// Mutants of FDGMalloc: an arena of the paper's shape, reduced to what a mistake needs. Each differs from the right one in a single step.
+// Mutants of FDGMalloc: an arena of the paper's shape, reduced to the parts that a mistake needs. Each differs from the right one in a
+// single step.
 #pragma once
 
 #include "mutant.hpp"

@@ -130,7 +130,7 @@ TEST(Hazard2, MasksOfSuccessiveStepsDiffer) {
 struct keeping_slots : right_steps {
   static constexpr bool keeps_slots = true;
 };
-// What one lane takes after its whole warp has asked.
+// The requests of one lane after its whole warp has asked.
 template <class A>
 std::size_t held_for_one_lane() {
   gpuheap::heap<A> heap{1_MiB};
@@ -345,7 +345,7 @@ TEST(Edges, TheHandOffIsOnTheTotalOfAWarp) {
     auto const report = heap.verify();
     EXPECT_EQ(report.block_bytes, expected) << bytes * 16 << " bytes in all";
     EXPECT_EQ(report.blocks, 1u);
-    // What is asked next: in the same area if that is what it was, in a new one otherwise.
+    // A further request makes a second block, in the same area or in a new one.
     asked<fdgmalloc> more(heap, 1, 1, {1});
     EXPECT_EQ(heap.verify().blocks, 2u) << "8176 bytes fill an area, and a dedicated block is none";
   }
@@ -432,8 +432,8 @@ TEST(Mix, OfEverythingUnderManySchedules) {
   });
 }
 
-// Kernels that run at the same time know each other's warps: what one releases is the other's too, and nothing breaks. Here the lanes of a
-// warp stand for them: nobody writes to what he gets.
+// Kernels that run at the same time have the same numbers of warps: a release by one also releases the other's blocks, and nothing breaks.
+// Here the lanes of a warp stand for the kernels: no lane writes to its block.
 template <class Ref>
 struct ask_and_release_at_will {
   Ref heap;

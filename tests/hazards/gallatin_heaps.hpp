@@ -1,4 +1,4 @@
-// Small heaps of gallatin, with parts of it replaced or not, and what they must survive.
+// Small heaps of gallatin, with parts of it replaced or not, and the mixes that they must survive.
 #pragma once
 
 #include "mix.hpp"

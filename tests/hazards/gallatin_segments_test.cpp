@@ -1,5 +1,5 @@
-// The hazards of the published Gallatin that concern segments: whose they are, the trees that they are found in, and runs of them. Not
-// here: searches that take an inner node for a leaf (11), which are those of the bitmap tree alone (tests/structures/mutants_test.cpp).
+// The hazards of the published Gallatin that concern segments: their owners, the trees by which they are found, and runs of them. One is
+// not here: searches that take an inner node for a leaf (11) concern the bitmap tree alone (tests/structures/mutants_test.cpp).
 #include "gallatin_heaps.hpp"
 
 namespace {
@@ -151,7 +151,7 @@ TEST(Hazard8, FreeBlocksOfASegmentAreOutOfReach) {
   EXPECT_TRUE(single_blocks_are_found<parts_of::parts>());
   EXPECT_FALSE(single_blocks_are_found<parts_listed_late>()) << "the test does not see the published mistake";
 }
-// Who took the last block clears the bit, some time.
+// The thread that took the last block clears the bit without looking, however late.
 template <gallatin_config Config, class Parts>
 struct unlisted_blindly : parts_of::heap_state<Config, Parts> {
   void unlist(unsigned c, uint32_t s) { (void)parts_of::heap_state<Config, Parts>::at.segments_with_blocks(c).take(s); }

@@ -1,4 +1,4 @@
-// The hazards of the published Gallatin, but for those of segments (gallatin_segments_test.cpp).
+// The hazards of the published Gallatin, except for those of segments (gallatin_segments_test.cpp).
 #include <algorithm>
 
 #include "gallatin_heaps.hpp"
@@ -18,7 +18,7 @@ TEST(Gallatin, SurvivesManyThreads) { EXPECT_TRUE((survives<parts_of::parts, wid
 
 // ---- 3, 4, 6: slots
 
-// Replaces no block: that is the duty of who got the last slice.
+// Replaces no block: that is the duty of the thread that got the last slice.
 template <gallatin_config Config, class Parts>
 struct duty_of_others : parts_of::heap_state<Config, Parts> {
   parts_of::grant refill(unsigned c, unsigned lg_k, unsigned n, unsigned i, slot_word seen) {
@@ -50,7 +50,7 @@ TEST(Hazard3, AnExhaustedBlockStaysInItsSlot) {
   expect_found(20, exhausted_blocks_are_replaced<parts_with_duty>);
 }
 
-// What counts is which block the slot has.
+// Only the block of the slot is compared, and not its generation.
 struct bare_pointer : parts_of::slot_state {
   GPUHEAP_FN bool begin(slot_word seen, bool kept) const {
     slot_word now = look();
@@ -117,7 +117,7 @@ TEST(Hazard6, ASlotIsDeadAfterAFailure) {
 
 // ---- 5, 14: slices that come back
 
-// Who gives up slices does not look whether they were the last.
+// A thread that gives up slices does not learn whether they were the last.
 struct given_up_unseen : parts_of::block_state {
   GPUHEAP_FN bool give_up(unsigned first, unsigned end) const {
     (void)parts_of::block_state::give_up(first, end);
@@ -351,7 +351,7 @@ TEST(Gallatin, SegmentsShrinkWithTheHeap) {
   EXPECT_EQ(at.num_slots(8), 4u);
   EXPECT_EQ(at.slice_at(layout::block_id(6000, 3), 1, 5) - at.base, (std::ptrdiff_t{6000} << 24) + 3 * (128 << 10) + 5 * 32);
 }
-// What a heap of the paper's configuration serves, and what it takes.
+// A heap of the paper's configuration: the requests that it serves, and the memory that it takes.
 TEST(Gallatin, ServesSlicesBlocksAndRuns) {
   gpuheap::heap<gpuheap::gallatin> heap{256_MiB};
   using heap_t = gpuheap::heap<gpuheap::gallatin>;

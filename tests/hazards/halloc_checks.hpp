@@ -1,4 +1,4 @@
-// What the tests of halloc share: heaps of few small slabs without a backing, and contention on them.
+// Common parts of the tests of halloc: heaps of few small slabs without a backing, and contention on them.
 #pragma once
 
 #include "mutant.hpp"

@@ -28,7 +28,7 @@ struct diverge {
     }
   }
 };
-// As published: tickets are drawn in a loop that votes over the whole warp, whoever of it is there.
+// As published: tickets are drawn in a loop that votes over the whole warp, although only some of its lanes may be there.
 struct published_tickets {
   unsigned* tickets;
   GPUHEAP_FN void operator()(unsigned i) const {
@@ -467,7 +467,7 @@ TEST(Halloc, ClassesAreAlignedAndCoverAllSizes) {
     ASSERT_TRUE(bytes <= 16 || bytes > sizes::bytes_of(c == 2 ? 0 : c - 1)) << "a smaller class would do for " << bytes;
   }
 }
-// What is left when requests of the first launch have failed, while slabs were on their way to others, a second one gets.
+// Requests of the first launch fail while slabs are on their way to other classes; a second launch gets the memory that is left.
 template <class A>
 void freed_slabs_serve_any_class() {
   gpuheap::heap<A> heap{bytes_for<A>(30)};

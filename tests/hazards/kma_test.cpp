@@ -1,5 +1,6 @@
-// The hazards of the published KMA. Not here, as nothing in this form can show them: closing a superblock and unlinking it in two steps,
-// and waiting for whoever installs one (3: a head is a guess, and nobody waits for it); one head a class (5: a question of speed).
+// The hazards of the published KMA. These are not here, since nothing in this form can show them: closing a superblock and unlinking it in
+// two steps, and waiting for the thread that installs one (3: a head is a guess, for which no thread waits); one head a class (5: a
+// question of speed).
 #include "mix.hpp"
 
 #include <gpuheap/allocators/kma.hpp>
@@ -107,7 +108,7 @@ TEST(Hazard1, ALateReservationIsInASuperblockOfAnotherClass) {
 
 // ---- 2
 
-// Who brings a superblock makes it the head by a plain exchange, and forgets what was there.
+// A thread that brings a superblock makes it the head by a plain exchange, and forgets the old head.
 template <kma_config Config, class Parts>
 struct heads_by_exchange : kma::manager<Config, Parts> {
   using base = kma::manager<Config, Parts>;
@@ -189,7 +190,7 @@ TEST(Hazard4, FreeBlocksAreStrandedInSuperblocksInUse) {
 
 // ---- 6
 
-// A free counts, whoever had the block.
+// A free counts, whichever thread had the block.
 struct bits_that_count : gpuheap::structures::free_bits {
   word release(unsigned bit) const { return free_bits::release(bit) | word{1} << bit; }
 };
@@ -248,7 +249,7 @@ struct parts_that_queue_again : kma::parts {
   template <kma_config Config, class Parts>
   using state = queued_again<Config, Parts>;
 };
-// Who takes a superblock out of the queue looks first what it is, and clears its bit afterwards.
+// A thread that takes a superblock out of the queue first reads its kind, and clears its bit afterwards.
 template <kma_config Config, class Parts>
 struct looks_before : kma::manager<Config, Parts> {
   using base = kma::manager<Config, Parts>;
@@ -335,7 +336,7 @@ bool all_that_is_there_is_served() {
   second.malloc_all(16);
   return first.failed_requests() == 0 && second.failed_requests() == first.count() - go.size() && heap.verify().problem.empty();
 }
-// Whoever finds nothing says so, whatever is being moved.
+// A thread that finds nothing refuses, whatever is being moved.
 template <kma_config Config, class Parts>
 struct searches_once : kma::manager<Config, Parts> {
   using base = kma::manager<Config, Parts>;

@@ -1,5 +1,5 @@
-// Blocks of all kinds that come and go on a heap so small that every step of an allocator happens all the time: for the real ones, and for
-// those with a mistake.
+// Blocks of all kinds that come and go on a heap so small that every step of an allocator happens all the time: for the real allocators,
+// and for those with a mistake.
 #pragma once
 
 #include "mutant.hpp"
@@ -9,7 +9,7 @@ namespace hazards {
 template <class Heap>
 using blocks_of = test::blocks<typename Heap::ref_type>;
 
-// How many of `count` blocks a heap serves at once; they go again.
+// The number of `count` blocks that a heap serves at once; they are freed again.
 template <class Heap>
 [[nodiscard]] unsigned served(Heap& heap, unsigned count, simt::size_t bytes, unsigned block_threads = 256) {
   blocks_of<Heap> b(heap.ref(), count, bytes);

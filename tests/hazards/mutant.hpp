@@ -67,7 +67,7 @@ template <class Blocks>
   return true;
 }
 
-// What exploration must do with an allocator that is right, and with a mutant.
+// The expected outcome of exploring: an allocator that is right passes, and a mutant fails.
 template <class Body>
 void expect_right(std::uint64_t seeds, Body body) {
   auto const result = simt::explore(seeds, body);

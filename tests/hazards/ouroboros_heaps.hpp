@@ -1,4 +1,4 @@
-// Small heaps of the Ouroboros allocators, with parts of them replaced or not, and the mixes that they are put through.
+// Small heaps of the Ouroboros allocators, with parts of them replaced or not, and the mixes that run on them.
 #pragma once
 
 #include "mix.hpp"
@@ -39,7 +39,7 @@ template <class Heap>
   return n;
 }
 
-// How many blocks a heap serves to one thread after another, that stay until the end.
+// The number of blocks that a heap serves to threads one after the other; the blocks stay until the end.
 template <class Heap>
 [[nodiscard]] unsigned served_in_turn(Heap& heap, unsigned count, simt::size_t bytes) {
   blocks_of<Heap> all(heap.ref(), count, bytes);
@@ -85,7 +85,7 @@ struct mix {
   GPUHEAP_FN static simt::uint64_t key(unsigned i, unsigned k) { return simt::uint64_t{i} << 32 | k; }
 };
 
-// What is wrong after kernels that fill the heap, more than once; empty: nothing.
+// The faults of a heap after kernels that fill it more than once; empty: none.
 template <class Heap>
 [[nodiscard]] std::string mistakes_of_a_mix(unsigned threads, unsigned regions, unsigned rounds, unsigned most_lg = 6) {
   Heap heap{bytes_of_regions<Heap>(regions)};

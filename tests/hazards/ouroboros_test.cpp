@@ -1,5 +1,5 @@
-// The hazards of the published Ouroboros. Not here, as nothing in this form can show it: waiters that reserve again and again (2: they wait
-// while there are units, or others make enough; tests/structures has the semaphore alone).
+// The hazards of the published Ouroboros. One is not here, since nothing in this form can show it: waiters that reserve again and again (2:
+// they wait while there are units, or others make enough; tests/structures has the semaphore alone).
 #include "../structures/virtual_queue_mutants.hpp"
 #include "ouroboros_heaps.hpp"
 
@@ -147,8 +147,8 @@ TEST(Hazard5, FalseEmptyIsAFalseOutOfMemory) {
 
 // ---- 6, 14: what a queue says before it is so
 
-// A ring of {value + 1} in 32 bits. `Advertises`: an entry is counted before it is there, and who is let in does not wait for it. Otherwise
-// all is in order, but nothing orders what is in the pages.
+// A ring of {value + 1} in 32 bits. `Advertises`: an entry is counted before it is there, and an admitted thread does not wait for it.
+// Otherwise all is in order, but nothing orders the contents of the pages.
 template <bool Advertises>
 struct hasty_ring : ouro::static_queue {
   struct words {
@@ -262,7 +262,7 @@ struct semaphore_that_breaks_promises : batch_semaphore {
 TEST(Hazard7, AChunkGoesWhoseCountWasWon) {
   expect_found(200, a_mix_is_right<small_heap<chunks, ring, parts_with_semaphore<semaphore_that_breaks_promises>>>);
 }
-// What is removed twice takes another entry with it; so does a front that jumps.
+// An entry that is removed twice takes another entry with it; so does a front that jumps.
 struct ring_that_jumps : ouro::static_queue {
   using static_queue::static_queue;
   template <class Storage>
@@ -285,7 +285,7 @@ template <class Heap>
 bool queues_in_chunks_are_right() {
   return mistakes_of_a_mix<Heap>(75, 12, 8, 2).empty();
 }
-// What a mistaken queue takes for a page may lie anywhere: it is not written to.
+// The address that a mistaken queue takes for a page may lie anywhere: no thread writes to it.
 template <class Directory>
 struct queue_that_looks : virtual_queue<Directory> {
   using virtual_queue<Directory>::virtual_queue;
@@ -407,7 +407,7 @@ void grows_and_keeps_its_blocks() {
   EXPECT_EQ(heap.verify().problem, "");
   EXPECT_EQ(served(heap, 10000, 256), num_chunks(heap));
 }
-// What is too large for chunks is the backing's, and its memory does not grow.
+// A request that is too large for chunks is the backing's, whose memory does not grow.
 TEST(Ouroboros, DoesNotGrowForWhatItsBackingRefuses) {
   using heap_t = growing<list, gpuheap::backing_reference>;
   heap_t heap{gpuheap::growth{.initial = 256_KiB, .at_most = 8_MiB}};

@@ -71,7 +71,7 @@ class published_list {
     uint32_t is_free = 0;
     if (P::merges && flag(next).compare_exchange(is_free, 1, simt::acquire, simt::relaxed)) {
       uint32_t const behind = end_of(next).load(simt::relaxed);
-      // Also published: nobody who starts later begins at what was absorbed.
+      // Also published: no thread that starts later begins at the absorbed chunk.
       simt::atomic_ref<uint32_t>{hints_[0]}.store(behind, simt::relaxed);
       end_of(at).store(behind, simt::release);
     }
@@ -95,7 +95,7 @@ class published_list {
 
  private:
   static constexpr uint32_t header_bytes = 8;
-  // Where a mistake leads out of the pool, the test ends before anything is read there.
+  // If a mistake leads out of the pool, the test ends before it reads anything there.
   [[nodiscard]] GPUHEAP_FN uint32_t* header(uint32_t at) const {
     if (at > pool_bytes_ || at % 16 != 0) throw std::out_of_range("a walk left the list");
     return reinterpret_cast<uint32_t*>(pool_ + at);
@@ -439,7 +439,7 @@ TEST(Hazard12, TheEndIsNeverMerged) {
   expect_the_end_stays<small_cfm>();
 }
 
-// All of the pool is one chunk, and many ask for parts of it at once: whoever has it locked is no reason for the others to fail.
+// All of the pool is one chunk, and many threads ask for parts of it at once: while one thread has it locked, the others must not fail.
 template <class A>
 bool serves_all_from_one_chunk() {
   auto heap = heap_with<A>(4_KiB);
@@ -467,7 +467,7 @@ TEST(FullPool, TheWalkHasNoEnd) {
   expect_found(1, answers_null_when_full<published_list<walking_on>>);
 }
 
-// Everything at once, on every variant. After it nothing is lost: the whole pool is one block for who asks.
+// All operations at once, on every variant. Afterwards nothing is lost: a request gets the whole pool as one block.
 template <class A>
 bool survives_a_mix() {
   auto heap = heap_with<A>(3_KiB);

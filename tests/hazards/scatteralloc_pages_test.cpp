@@ -7,8 +7,8 @@ using namespace hazards;
 
 // ---- 4, 5, 8: how a page changes its size
 
-// What threads do to one page, as published: the count is raised by an addition and lowered again if that was wrong; who finds the count at
-// 0 afterwards takes the size away, under a mark in the count that others might have changed meanwhile.
+// The published steps of threads on one page. An addition raises the count, and a subtraction lowers it again if there was no room. A
+// thread that then finds the count at 0 takes the size away, under a mark in the count that others may have changed meanwhile.
 struct published_page {
   unsigned size = 0, fill = 0;
   static constexpr unsigned mark = 4096;
@@ -104,7 +104,7 @@ TEST(Hazard4, AnEmptyPageKeepsItsSize) {
   expect_right(num_seeds(3000), an_empty_page_serves_every_size<page_of_one_word>);
   expect_found(3000, an_empty_page_serves_every_size<published_page>);
 }
-// Who was refused found as many others in the page as it has chunks, at one moment between its question and the answer.
+// A refused thread found as many others in the page as the page has chunks, at one moment between its question and the answer.
 template <class Page>
 bool refusals_are_right() {
   constexpr unsigned threads = 4, rounds = 3, capacity = 1;
@@ -156,7 +156,7 @@ struct keep_one {
       heap.free(p);
     }
   }
-  // relaxed: what is counted is who has a block at the same time.
+  // relaxed: the test counts threads that have a block at the same time.
   GPUHEAP_FN void change(unsigned& owner, unsigned from, unsigned to) const {
     if (simt::atomic_ref<unsigned>{owner}.exchange(to, simt::relaxed) != from) {
       simt::atomic_ref<unsigned>{*wrong}.fetch_add(1, simt::relaxed);

@@ -159,7 +159,7 @@ TEST(Hazard3, ARequestOfOnePageLeavesItFree) {
 
 // ---- 7: regions
 
-// How many regions look full.
+// The number of regions that look full.
 template <class Heap>
 unsigned full_regions(Heap const& heap) {
   auto const at = heap.ref().allocator().geometry();

@@ -31,7 +31,8 @@ gpuheap::heap<A> heap_with(simt::size_t more_bytes) {
 
 // ---- 1
 
-// As published: a warp's lanes add their sizes to a slot of the warp, and whoever was first allocates for all. Nothing says who is there.
+// As published: a warp's lanes add their sizes to a slot of the warp, and the first lane allocates for all. Nothing says which lanes are
+// there.
 class shared_slots {
  public:
   static constexpr gpuheap::allocator_traits traits{.name = "mutant", .free = gpuheap::frees::never};
@@ -144,9 +145,9 @@ TEST(Hazard4, ARefillerIsRobbedOfItsBlocks) {
 
 // ---- 5
 
-// A superblock's word, and how often it is in the second level. `Whole`: all bits are taken at once, and who returns the first bit lists
-// it. Otherwise as published: bits are taken one by one, who returns a bit to none lists it, and who has no room for a block gives it back
-// and lists the superblock as well.
+// A superblock's word, and the number of its places in the second level. `Whole`: all bits are taken at once, and the thread that returns
+// the first bit lists the superblock. Otherwise as published: bits are taken one by one; a thread that returns a bit to an empty word lists
+// the superblock, and a thread that has no room for a block gives the bit back and lists the superblock as well.
 template <bool Whole>
 struct take_and_return {
   unsigned rounds;
@@ -329,7 +330,7 @@ TEST(Hazard8, PackedPointersDoNotReachFarMemory) {
   void* const addresses = mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(addresses, MAP_FAILED);
   auto const here = reinterpret_cast<std::uintptr_t>(memory.base()), low = reinterpret_cast<std::uintptr_t>(addresses);
-  // Whichever end is further away.
+  // The memory lies at the end that is further away.
   auto const distance = [here](std::uintptr_t p) { return p > here ? p - here : here - p; };
   std::uintptr_t const at = distance(low) > distance(low + reserved) ? low : low + reserved - 1_MiB;
   ASSERT_GT(distance(at), 32_GiB);

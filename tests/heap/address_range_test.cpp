@@ -1,4 +1,4 @@
-// Addresses that get memory later: what is mapped, what is given back, and that nothing moves.
+// Addresses that get memory later: the mapped pages, the pages that are given back, and that nothing moves.
 #include "fixtures.hpp"
 
 #include "../support/pattern.hpp"

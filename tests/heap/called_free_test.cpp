@@ -1,5 +1,5 @@
-// free_when_called(), the free of code that is called rather than inlined: a whole warp's neighbours in their order, and all that is not
-// that.
+// free_when_called(), the free of code that is called rather than inlined: a whole warp that frees neighbours in their order, and all other
+// frees.
 #include "../support/rng.hpp"
 #include "fixtures.hpp"
 

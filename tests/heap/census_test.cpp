@@ -1,5 +1,5 @@
-// What the default allocator says of what lives in it, counted from its metadata: the same as every malloc and free counted, whatever state
-// its runs are in.
+// Tests of the default allocator's census, which counts live blocks from the metadata: it equals a count of every malloc and free, whatever
+// the states of the spans are.
 #include "../support/rng.hpp"
 #include "fixtures.hpp"
 

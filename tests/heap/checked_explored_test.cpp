@@ -1,5 +1,5 @@
-// A checked heap under many schedules, half of them with weak memory: threads that use it well are never accused, whatever the quarantine
-// and the inner allocator do at the same time, and of two threads that free one block exactly one does.
+// A checked heap under many schedules, half of them with weak memory: it never accuses threads that use it well, whatever the quarantine
+// and the inner allocator do at the same time, and of two threads that free one block exactly one succeeds.
 #include "fixtures.hpp"
 
 #include <gpuheap/checked.hpp>

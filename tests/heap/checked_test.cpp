@@ -1,4 +1,4 @@
-// What a checked heap finds, and what it says. Each test is a program's mistake, or the absence of one.
+// Tests of a checked heap's findings and their texts. Each test is a program's mistake, or the absence of one.
 #include "fixtures.hpp"
 
 #include <gpuheap/allocators/scatteralloc.hpp>
@@ -37,7 +37,7 @@ class Checked : public ::testing::Test {
   void run(F f, unsigned threads = 1) {
     gpuheap::launch(threads, on_heap<ref, F>{heap.ref(), f});
   }
-  // What check() finds.
+  // The findings of check().
   std::vector<misuse_finding> found() {
     std::vector<misuse_finding> all;
     heap.on_misuse([&](misuse_finding const& f, std::string const& text) {

@@ -1,4 +1,4 @@
-// Misuse that stops a kernel. A program of its own: on a GPU nothing runs after a trap.
+// Misuse that stops a kernel. The test is a program of its own: on a GPU nothing runs after a trap.
 #include <gpuheap/checked.hpp>
 
 #include "misuse_trap.hpp"

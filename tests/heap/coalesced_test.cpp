@@ -1,4 +1,4 @@
-// malloc_coalesced of allocators that coalesce: every kind of group, blocks of which some threads have returned, frees by anyone.
+// malloc_coalesced of allocators that coalesce: every kind of group, blocks of which some threads have returned, frees by any thread.
 #include "fixtures.hpp"
 #include "groups.hpp"
 
@@ -80,7 +80,8 @@ TYPED_TEST(Coalesced, ServesEveryKindOfGroup) {
   }
 }
 
-// What is left of each block asks, again and again; each thread frees what its neighbour in the launch got the round before.
+// The remaining threads of each block ask again and again; each thread frees the block that its neighbour in the launch got the round
+// before.
 template <class Ref>
 struct pass_along {
   Ref heap;

@@ -86,7 +86,7 @@ std::size_t groups_in(std::vector<answer> const& answers) {
   return groups.size();
 }
 
-// What is wrong with one block a group.
+// The faults of the answers if each group shares one block.
 std::string problem_of_shares(std::vector<answer> const& answers) {
   std::set<void*> blocks;
   for (answer const& a : answers) {
@@ -99,7 +99,7 @@ std::string problem_of_shares(std::vector<answer> const& answers) {
   return blocks.size() == served ? "" : "two groups have the same block";
 }
 
-// What is wrong with the pieces of groups that were all served and freed nothing.
+// The faults of the pieces of groups that were all served and freed nothing.
 std::string problem_of_pieces(std::vector<answer> const& answers) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     answer const& a = answers[i];

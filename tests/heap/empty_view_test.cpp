@@ -5,7 +5,7 @@ namespace {
 
 using namespace test;
 
-// What a thread is answered by every member.
+// The answers of every member to a thread.
 struct answers {
   void* blocks[6];
   std::size_t usable;

@@ -1,4 +1,4 @@
-// What the host learns when a kernel's request found no memory, or a free was refused.
+// Tests of the host's report after a kernel's request found no memory, or a free was refused.
 #include "fixtures.hpp"
 
 #include <new>

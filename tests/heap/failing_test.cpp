@@ -1,4 +1,4 @@
-// Requests that a test lets fail: the n-th, some of a size; and what the heap says of them.
+// Requests that a test makes fail: the n-th, or some of a size; and the heap's report about them.
 #include "fixtures.hpp"
 
 #include <gpuheap/checked.hpp>

@@ -228,7 +228,7 @@ TEST(GrowWhenExhausted, NotForRequestsThatNoHeapServes) {
   EXPECT_EQ(heap.capacity(), 5_MiB);
 }
 
-// As the README says: until everybody is served, or the heap has its most.
+// As docs/heap.md says: the loop ends when all threads are served, or when the heap has its largest size.
 template <class Heap>
 std::size_t launches_until_check_is_silent(Heap& heap, unsigned threads, std::size_t bytes) {
   for (std::size_t n = 1; n < 10'000; ++n) {

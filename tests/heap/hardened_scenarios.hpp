@@ -1,5 +1,5 @@
-// What is done to hardened heaps under many schedules: wrong frees beside rightful ones, at the moments at which an allocator is most
-// easily broken. Each case takes the bits that decide between frees.
+// Scenarios of hardened heaps under many schedules: wrong frees beside correct ones, at the moments at which an allocator is most easily
+// broken. Each scenario takes the bits that decide between frees.
 #pragma once
 
 #include "../support/seeds.hpp"

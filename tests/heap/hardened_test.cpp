@@ -1,4 +1,4 @@
-// A hardened heap keeps itself whole whatever is freed: the bits that say where blocks begin, growth, and wrong frees by many threads.
+// A hardened heap stays whole whatever is freed: the bits that say where blocks begin, growth, and wrong frees by many threads.
 #include "fixtures.hpp"
 
 #include <gpuheap/allocators/scatteralloc.hpp>

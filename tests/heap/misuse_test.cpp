@@ -109,7 +109,7 @@ class Misuse : public ::testing::Test {
   heap_type heap{8_MiB};
   device_array<void*> slots{num_slots};
 
-  // Whatever was done, a hardened heap is whole: its words are sound, and what it hands out lies apart from what lives.
+  // After any misuse a hardened heap is whole: its words are sound, and new blocks do not overlap live ones.
   void TearDown() override {
     if (!hardened) return;
     EXPECT_EQ(heap.verify().problem, "");
@@ -130,7 +130,7 @@ class Misuse : public ::testing::Test {
     gpuheap::launch(1, follow<ref>{on, steps.data(), static_cast<unsigned>(script.size()), slots.data(), answers.data()});
     return answers.read();
   }
-  // What check() says: nothing, or its error.
+  // The text of the error of check(); empty if there is none.
   std::string said() {
     return text_of_error([this] { heap.check(); });
   }

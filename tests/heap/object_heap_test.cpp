@@ -1,5 +1,5 @@
-// Heaps of objects: fields that lie apart and keep what is written into them, passes that visit who lived at their start, room that runs
-// out, and all of it under many schedules.
+// Heaps of objects: fields that lie apart and keep their values, passes that visit the objects that lived at their start, exhaustion, and
+// all of it under many schedules.
 #include "../support/device_array.hpp"
 #include "../support/rng.hpp"
 #include "../support/seeds.hpp"
@@ -462,7 +462,7 @@ TEST(ObjectPtr, HoldsPlaceAndShape) {
   static_assert(gpuheap::soa::class_list<branch>::capacity<branch>() == 64);
 }
 
-// Kernel: objects of three classes come and go in few blocks; who finds a field of its own changed counts it.
+// Kernel: objects of three classes come and go in few blocks; a thread that finds a field of its own changed counts it.
 struct live_together {
   ref heap;
   unsigned rounds;

@@ -251,7 +251,7 @@ TEST(OwnRealloc, WholeSegmentsGrowAndShrinkInPlace) {
   void* const p = block.resize(3_MiB);
   EXPECT_NE(p, high);
   EXPECT_EQ(block.read(1_MiB - 4), 77u) << "moved with its contents";
-  // Where it was is free now, and right behind it.
+  // The block's old place is free now, and so is the memory right behind it.
   EXPECT_EQ(block.resize(4_MiB), p);
   EXPECT_EQ(heap.stats().live_bytes, 4_MiB);
   block.write(4_MiB - 4);

@@ -1,4 +1,4 @@
-// Who owns a heap's memory, where it comes from, and what happens when it cannot be had.
+// Tests of the ownership and the sources of a heap's memory, and of heaps that cannot get it.
 #include "fixtures.hpp"
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What a recording heap records, and the text that it becomes.
+// Tests of the events that a recording heap records, and of the text of a recording.
 #include "fixtures.hpp"
 
 #include <gpuheap/recorded.hpp>

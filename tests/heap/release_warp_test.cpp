@@ -1,4 +1,4 @@
-// Memory that warps give back together: by which groups, and what the heap counts.
+// Memory that warps give back together: the groups that release, and the heap's counts.
 #include "fixtures.hpp"
 #include "groups.hpp"
 
@@ -73,7 +73,7 @@ TEST(ReleaseWarp, WarpsAndBlocksAsGroupsUnderManySchedules) {
   EXPECT_TRUE(e) << e.what;
 }
 
-// Kernel: gives back by whoever comes together.
+// Kernel: the lanes that come together give back together.
 struct release_here {
   heap_t::ref_type heap;
   GPUHEAP_FN void operator()(unsigned) const { heap.release_warp(); }

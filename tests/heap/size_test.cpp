@@ -1,4 +1,4 @@
-// How a heap's size is said: bytes, a fraction, the environment.
+// Tests of the ways to state a heap's size: bytes, a fraction, the environment.
 #include "fixtures.hpp"
 
 #include <cmath>

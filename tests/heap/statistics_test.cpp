@@ -1,4 +1,4 @@
-// What the heap counts, how exactly, and that it can be left out.
+// Tests of a heap's counts: their values, their exactness, and heaps without them.
 #include <algorithm>
 #include <span>
 

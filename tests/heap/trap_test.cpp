@@ -1,4 +1,4 @@
-// The policy that stops a kernel. A program of its own: on a GPU nothing runs after a trap.
+// The policy that stops a kernel. The test is a program of its own: on a GPU nothing runs after a trap.
 #include "fixtures.hpp"
 
 namespace {

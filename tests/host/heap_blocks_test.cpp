@@ -1,5 +1,5 @@
-// The blocks of an allocator's heap against what they promise, under an allocator that is told what to answer: nothing is handed out twice,
-// nothing goes back that is not live, and nothing that a capture saw is given again.
+// The promises of the blocks of an allocator's heap, under an allocator that the test tells what to return: no block is handed out twice,
+// no block goes back that is not live, and no block that a capture saw is handed out again.
 
 #include "tools/host/heap_blocks.hpp"
 

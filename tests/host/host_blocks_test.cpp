@@ -1,4 +1,4 @@
-// Host blocks alone: what a block shows while it is merged with a file, once it is separated, and that the file never changes.
+// Host blocks alone: their contents while they are merged with a file, and once they are separated; the file never changes.
 
 #include "tools/host/host_blocks.hpp"
 

@@ -1,5 +1,5 @@
-// The slots of a pool against what they promise: live blocks never share a byte, the smallest slot that suits is given, and constant-time
-// sets agree with plain ones.
+// The promises of the slots of a pool: live blocks never share a byte, the smallest slot that suits is given, and constant-time sets agree
+// with plain ones.
 
 #include "tools/host/slots.hpp"
 
@@ -97,7 +97,7 @@ TEST(Slots, PinnedBlocksAreNeverGivenAgain) {
   EXPECT_EQ(slots.allocate(2, 512).how, outcome::busy);
 }
 
-// Whatever is asked in whatever order, over layouts that share bytes at random.
+// Any requests in any order, over layouts that share bytes at random.
 TEST(Slots, LiveBlocksNeverShareAByte) {
   for (unsigned seed = 0; seed < 200; ++seed) {
     std::mt19937 random{seed};

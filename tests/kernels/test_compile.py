@@ -113,7 +113,7 @@ def defined(cubin: bytes, name: str, folder: Path) -> list[bool]:
 
 
 def test_the_first_example_of_numba(fatbin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What stands before its heap is made, which needs a GPU: tests/kernels/test_numba_gpu.py runs all of it."""
+    """The example's code before its heap is made, which needs a GPU: tests/kernels/test_numba_gpu.py runs all of it."""
     pytest.importorskip("numba.cuda", reason="kernels written in Python: no numba-cuda", exc_type=ImportError)
     from numba import cuda, types
 
@@ -127,7 +127,7 @@ def test_the_first_example_of_numba(fatbin: bytes, monkeypatch: pytest.MonkeyPat
     code = [(part.encode(), 2) if isinstance(part, str) else (part.data, 4) for part in parts]
     cubin = link(code, 90)
     assert b"gpuheap_v1_malloc" in cubin and symbols_left(cubin) == set()
-    # What a kernel that is compiled already waits for, in time of the processor: other programs may use it too.
+    # The link time of a compiled kernel, in CPU time, since other programs may use the processor too.
     seconds = []
     for _ in range(5):
         begun = time.process_time()
@@ -155,7 +155,7 @@ def test_triton(arch: int, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"extern_libs": gt.extern_libs(), "num_warps": 4})
     ptx = compiled.asm["ptx"]
     assert re.search(r"\.func.*gpuheap_v1_malloc_slot|atom\S*cas", ptx) and ".extern .func" not in ptx
-    # What the heap keeps in shared memory leaves the program's own at a multiple of 1024.
+    # The heap's shared memory leaves the program's own at a multiple of 1024.
     assert sorted(re.findall(r"\.shared \.align 1024 \.b8 \w+?(answer|slots)\[(\d+)\]", ptx)) == [("answer", "1024"), ("slots", "8192")]
     # A block of 1024 threads has no more than 64. For sm_75 ptxas takes more as long as nobody asks for such a block.
     assert registers_of(compiled.asm["cubin"]) <= (64 if arch > 75 else 96)

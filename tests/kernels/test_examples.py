@@ -1,4 +1,4 @@
-"""What the examples' kernels compute, where a CPU can run it. Needs no GPU."""
+"""The results of the examples' kernels, where a CPU can run them. Needs no GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gpuheap.Heap on a GPU: what it is made from, what it says, and how it ends. Kernels are CuPy's."""
+"""gpuheap.Heap on a GPU: its sources of memory, its statistics and errors, and its end. Kernels are CuPy's."""
 
 from __future__ import annotations
 
@@ -219,8 +219,8 @@ def checked_kernels(gpu: None):
     return RawModule(CHECKED)
 
 
-# The same kernels serve both.
-@pytest.mark.parametrize("allocator", ["sharded_spans", "checked"])
+# The same kernels serve all kinds of heap.
+@pytest.mark.parametrize("allocator", ["sharded_spans", "checked", "hardened"])
 def test_every_function(checked_kernels, allocator: str) -> None:
     with gpuheap.Heap("64 MiB", allocator=allocator) as heap:
         wrong = cupy.zeros(1, dtype=cupy.int32)
@@ -256,6 +256,28 @@ def test_a_checked_heap_lies_in_a_buffer_and_does_not_grow(kernels) -> None:
         with pytest.raises(gpuheap.Exhausted, match="found no memory"):
             take(kernels, heap, 64, 4 << 20)
             heap.check()
+
+
+def test_a_hardened_heap_refuses_what_is_no_block_and_serves_on(kernels) -> None:
+    with gpuheap.Heap(growth=gpuheap.Growth("16 MiB", "1 GiB"), allocator="hardened") as heap:
+        out = take(kernels, heap, 1000, 40)
+        heap.check()
+        inside = out[:1] + cupy.uint64(16)
+        for wrong in (inside, inside + cupy.uint64(1), cupy.zeros_like(inside) + cupy.uint64(4096)):
+            give(kernels, heap, wrong)
+            with pytest.raises(gpuheap.Misused, match="misused"):
+                heap.check()
+        give(kernels, heap, out)
+        heap.check()
+        give(kernels, heap, out)
+        with pytest.raises(gpuheap.Misused, match="1000"):
+            heap.check()
+        assert heap.stats().live_allocations == 0
+        heap.grow("256 MiB")
+        large = take(kernels, heap, 200, 1 << 20)
+        assert len(set(large.get().tolist())) == 200 and bool((large != 0).all())
+        give(kernels, heap, large)
+        heap.check()
 
 
 def test_views_are_refused_outside_of_the_heap(kernels, heap) -> None:

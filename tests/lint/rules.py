@@ -125,7 +125,7 @@ def without_comments_and_strings(text: str) -> str:
 
 
 def for_clauses(code: str, start: int) -> list[str]:
-    """What stands between the semicolons in the head of the `for` at `start`; one clause for a range."""
+    """The parts between the semicolons in the head of the `for` at `start`; one clause for a range."""
     clauses, depth = [""], 0
     for c in code[code.index("(", start) :]:
         depth += (c in "([{") - (c in ")]}")

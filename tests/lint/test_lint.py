@@ -122,6 +122,14 @@ def test_pages_show_the_examples_as_they_are(page, example):
     assert (ROOT / example).read_text() in blocks
 
 
+def test_each_idea_of_the_default_allocator_is_measured_and_explored():
+    ideas = re.findall(r"^using (without_\w+)", (ROOT / "benchmarks/ablation/ideas.hpp").read_text(), re.MULTILINE)
+    assert ideas
+    assert re.findall(r'"(without_\w+)"', (ROOT / "benchmarks/suites/ablation.toml").read_text()) == ideas
+    types = re.search(r"::testing::Types<([^;]*)>;", (ROOT / "tests/allocators/sharded_ideas_test.cpp").read_text())
+    assert types and re.findall(r"bench::(without_\w+)", types[1]) == ideas
+
+
 def test_readme_links_lead_somewhere():
     text = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     links = re.findall(r"\]\(([^)#:]+)\)", text)

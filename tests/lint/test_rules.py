@@ -1,4 +1,4 @@
-"""Each rule finds what it is for, and leaves alone what it is not for."""
+"""Each rule finds the breaches for which it is made, and reports nothing else."""
 
 import rules
 

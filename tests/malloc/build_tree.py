@@ -1,4 +1,4 @@
-"""The library under test, built anew if it is not up to date, and nvcc; tests are skipped with the reason where one is missing."""
+"""The library under test, built again if it is not up to date, and nvcc; if one is missing, tests are skipped with the reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build/cuda"
-# What libgpuheap_malloc.a is built with, and one architecture that it has as PTX alone.
+# The architectures of libgpuheap_malloc.a, and one that it has as PTX only.
 ARCHITECTURES = ["75", "80", "86", "89", "90", "100", "120"]
 FROM_PTX = "87"
 SERVED = ("malloc", "free", "__cuda_syscall_aligned_malloc")
@@ -43,7 +43,7 @@ def library() -> Path:
 
 
 def options_file() -> Path:
-    """What nvcc is given to link a program with the library."""
+    """The options that nvcc gets to link a program with the library."""
     library()
     return BUILD / "tools/malloc/malloc.nvcc"
 

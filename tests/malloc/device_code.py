@@ -71,7 +71,7 @@ class Cubin:
         return {s.name: s for s in self.symbols if s.function and s.section != 0}
 
     def registers(self) -> dict[str, int]:
-        """How many registers each function takes. Up to sm_89 the head of its section says so, later an attribute."""
+        """The number of registers of each function. Up to sm_89 the head of its section has it, later an attribute."""
         counts = {s.name.removeprefix(".text."): s.info >> 24 for s in self.sections if s.name.startswith(".text.")}
         for section in self.sections:
             if section.name == ".nv.info":
@@ -167,7 +167,7 @@ def parse(text: str) -> Instruction:
 
 
 def count_results(opcode: str, parts: list[str]) -> int:
-    """How many of the first operands are written: predicates that stand first, then one other, then predicates for carries."""
+    """The number of leading operands that are written: predicates that stand first, then one other, then predicates for carries."""
     predicate = re.compile(r"^(U?P\d+|U?PT)$")
     count = 0
     while count < len(parts) and predicate.match(parts[count]):
@@ -190,7 +190,7 @@ def width(opcode: str) -> int:
 
 
 def kept_across_call(code: list[Instruction], callees: tuple[str, ...]) -> set[str]:
-    """What the instructions behind the first call of one of the callees read and have not written: the caller counts on the callee to keep it.
+    """The registers that instructions after the first call of a callee read and have not written: the caller relies on the callee to keep them.
 
     Follows the text, so it is exact where no branch leads back, and at least what is kept elsewhere. R1 is the stack's, R4 and R5 are the
     result's.

@@ -1,4 +1,4 @@
-// The service without a device: a driver and a provider that only remember what they were asked.
+// The service without a device: a driver and a provider that only record their calls.
 #include "tools/malloc/service.hpp"
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 namespace gpuheap::device_malloc {
 namespace {
 
-// What the fakes are set to, and what they saw.
+// The settings of the fakes, and the calls that they saw.
 struct world {
   std::uint64_t current = 0;  // the context's address and id; 0: none
   std::size_t limit = std::size_t{8} << 20;
@@ -290,7 +290,7 @@ TEST_F(MallocService, HeapsWhoseContextEndedUnseenAreCountedAtTheEnd) {
     std::string const why =
         "3 heaps cannot be asked, since their contexts ended unseen, as by cudaDeviceReset, or cannot be entered at the "
         "program's end; GPUHEAP_WATCH=1 (--watch) asks while the program runs, and a program relinked with "
-        "gpuheap::malloc tells before each cudaDeviceReset";
+        "gpuheap::malloc reports before each cudaDeviceReset";
     EXPECT_EQ(said, std::string_view{wanted} == "1"      ? "gpuheap: device 1 (Fake): " + why + "\n"
                     : std::string_view{wanted} == "json" ? "{\"gpuheap\": \"no heap\", \"device\": 1, \"why\": \"" + why + "\"}\n"
                                                          : "");

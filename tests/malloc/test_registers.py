@@ -1,4 +1,4 @@
-"""What serves a program's device malloc keeps every register that ptxas assumes it keeps: read from compiled code, for each architecture.
+"""The functions that serve a program's device malloc keep every register that ptxas assumes: read from compiled code, for each architecture.
 
 ptxas takes malloc, free and over-aligned new for calls into the system, which keep more than a function does. The library's functions are
 ordinary functions that use no register above R31, and so keep what ordinary functions keep, and all above R31. These tests look at both sides:
@@ -22,7 +22,7 @@ ORDINARY = 3
 NAMES = (*SERVED, "ordinary")
 CALLERS = ("registers", "predicates", "uniform", "barriers")
 
-# What ordinary functions keep: below R32 these, and what follows from R36 on is of no interest here; UR36 and up, B6 and up; no predicate.
+# Registers that ordinary functions keep: these below R32 (those from R36 on do not matter here); UR36 and up, B6 and up; no predicate.
 KEPT_BELOW_32 = {2, *range(16, 20), *range(22, 32)}
 FIRST_KEPT = {"UR": 36, "B": 6}
 
@@ -43,7 +43,7 @@ def kept_by(functions: dict[str, list[Instruction]]) -> dict[str, set[str]]:
 
 
 def breaches(functions: dict[str, list[Instruction]]) -> list[str]:
-    """What a caller counts on and ordinary functions within MOST registers do not promise."""
+    """The registers on which a caller relies and which ordinary functions within MOST registers do not keep."""
     kept = kept_by(functions)
     found = [f"R{n} is kept" for n in sorted(numbers(kept["registers"], "R")) if n < MOST and n not in KEPT_BELOW_32]
     for kind, name in (

@@ -1,4 +1,4 @@
-// What is refused, and how ranks end that are told to.
+// Tests of refused calls, and of ranks that are told to end.
 #include "ranks.hpp"
 
 namespace {

@@ -1,4 +1,5 @@
-// What a translated C program stands on: its host main, the variables of its ranks, and the functions of the C library that it calls.
+// Tests of the parts that a translated C program uses: its host main, the variables of its ranks, and the functions of the C library that
+// it calls.
 #include <gpuheap/mpi/program.hpp>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Running ranks in tests: many schedules of a program whose ranks judge what they get.
+// Ranks in tests: many schedules of a program whose ranks check the values that they receive.
 #pragma once
 
 #include "../support/device_array.hpp"

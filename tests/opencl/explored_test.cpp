@@ -1,5 +1,5 @@
-// kma.cl as C++: its text, with OpenCL's words for atomics and fences put into the simulator's, under chosen schedules and with stale
-// loads. Atomics are relaxed, as in OpenCL 1.2: what orders are the fences.
+// kma.cl as C++: its text, with OpenCL's names for atomics and fences mapped to the simulator's, under chosen schedules and with stale
+// loads. Atomics are relaxed, as in OpenCL 1.2: only the fences order.
 #include "../hazards/mutant.hpp"
 #include "../support/device_array.hpp"
 #include "../support/pattern.hpp"
@@ -122,7 +122,7 @@ class heap {
   std::size_t words_ = 0;
 };
 
-// Kernel: blocks and runs come and go; who finds a word of its own block changed, or its free refused, counts it.
+// Kernel: blocks and runs come and go; a thread that finds a word of its own block changed, or its free refused, counts it.
 template <class Kma>
 struct live_together {
   typename Kma::kma_heap* heap;

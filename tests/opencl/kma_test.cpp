@@ -1,4 +1,4 @@
-// KMA in OpenCL C, on an OpenCL device: what the conformance suite asks of every allocator.
+// KMA in OpenCL C, on an OpenCL device: the conformance suite's requirements on every allocator.
 #include "machine.hpp"
 
 #include <algorithm>
@@ -370,7 +370,7 @@ TEST(KmaOpenCL, ServesBeyond4GiB) {
   small.expect_intact("beside large ones");
   for (int const answer : large.free_all()) EXPECT_EQ(answer, done);
   small.free_all();
-  // What lies beyond 4 GiB is written and read.
+  // Memory beyond 4 GiB is written and read.
   blocks whole(heap, 1, cl_ulong{heap.heap.geometry().num_superblocks} * 4 * KiB);
   whole.malloc_all();
   ASSERT_EQ(whole.failed_requests(), 0u);

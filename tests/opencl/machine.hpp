@@ -28,7 +28,7 @@ class machine {
   [[nodiscard]] cl_context context() const { return context_; }
   [[nodiscard]] cl_device_id device() const { return device_; }
   [[nodiscard]] cl_command_queue queue() const { return queue_; }
-  // What a buffer may have.
+  // The largest size of a buffer.
   [[nodiscard]] std::uint64_t largest_buffer() const { return info<cl_ulong>(CL_DEVICE_MAX_MEM_ALLOC_SIZE); }
 
   // A kernel of kernels.cl, built for heaps of this configuration and language.

@@ -1,2 +1,2 @@
-// What a compiler that cannot compile the library is given.
+// The source for a compiler that cannot compile the library.
 #include <gpuheap/heap.hpp>

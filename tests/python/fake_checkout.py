@@ -102,7 +102,7 @@ class Checkout:
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "gpuheap", *arguments]
-        # Whoever runs the tests in the background of a shell has interruptions ignored, and so would what they start.
+        # In the background of a shell the tests inherit ignored interruptions, and so would the programs that they start.
         heed = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         return subprocess.Popen(
             command, cwd=self.root, env=self.variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed
@@ -117,7 +117,7 @@ class Checkout:
         return self.root / "results" / "nvidia-h200" / "mini.csv"
 
     def log(self) -> list[str]:
-        """What the executable was asked since the last look."""
+        """The calls of the executable since the last look."""
         if not self.log_file.exists():
             return []
         lines = self.log_file.read_text().splitlines()

@@ -92,7 +92,7 @@ class Bench:
         return history_of(self.trace())
 
     def log(self) -> Counter[str]:
-        """How often each call reached the double."""
+        """The number of times that each call reached the double."""
         path = self.folder / "log"
         return Counter(line.split()[0] for line in path.read_text().splitlines()) if path.exists() else Counter()
 

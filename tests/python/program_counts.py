@@ -1,4 +1,4 @@
-"""What each program of benchmarks/programs/ asks of the driver, as benchmarks/programs/counts.csv says, and as a trace shows."""
+"""The requests that each program of benchmarks/programs/ makes of the driver: by benchmarks/programs/counts.csv, and by a trace."""
 
 from __future__ import annotations
 

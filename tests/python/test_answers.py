@@ -1,4 +1,4 @@
-"""What commands answer where the machine or an input is not as it should be: one line, exit code 2, and nothing is lost."""
+"""The commands' answers if the machine or an input is not as it should be: one line, exit code 2, and nothing is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How sure a verdict is: by the runs of its measurements, and by what a time-out leaves open."""
+"""The certainty of a verdict: by the runs of its measurements, and by the values that a time-out leaves possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pictures a case gets, from its sweeps or from what its suite says; and which allocator is the best for which pattern."""
+"""The pictures of a case, from its sweeps or from its suite's text; and the best allocator for each pattern."""
 
 from __future__ import annotations
 

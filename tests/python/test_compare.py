@@ -25,7 +25,7 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
         (row("halloc", 10, spread=0.2), row("halloc", 10.5, spread=0.2), NOISE),
         (row("halloc", 10, spread=0.2), row("halloc", 13, spread=0.2), WORSE),
         (row("halloc", 10, spread=0.2), row("halloc", 8, spread=0.2), BETTER),
-        # What is better high.
+        # Higher values are better.
         (row("halloc", 0.9, metric="utilisation"), row("halloc", 0.8, metric="utilisation"), WORSE),
         # Neither high nor low is better.
         (row("halloc", 10, metric="allocations"), row("halloc", 12, metric="allocations"), CHANGED),

@@ -101,7 +101,7 @@ def test_every_finding_is_one_line(checkout: Checkout) -> None:
 
 
 def test_a_broken_package_is_a_finding() -> None:
-    """Whatever an import of another package raises, the other findings are told too."""
+    """If an import of another package raises anything, the other findings are printed all the same."""
     from gpuheap import light
 
     def look() -> str:

@@ -1,4 +1,4 @@
-"""`gpuheap.results` and its like: results, claims and advice for programs, in a checkout and out of a package alone."""
+"""`gpuheap.results` and its relatives: results, claims and advice for programs, in a checkout and from the package alone."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ pytestmark = needs_double
 PAIRS = "host_pairs"
 BUFFER = 70_001 * 4
 GOES_ON, WRITTEN = rehearsal._ENDS[2], rehearsal._ENDS[3]
-# What a run may do where its download was merged, and how many downloads then are elided, copied after all, and copied at once.
+# The actions that a run may take after its download was merged, and the downloads that are then elided, copied later, and copied at once.
 STRAYS = {
     "nothing": (1, 0, 0), "launch": (1, 1, 0), "write and launch": (1, 1, 0), "set": (1, 1, 0), "upload": (1, 1, 0), "on device": (1, 1, 0),
     "by address": (1, 1, 0), "free and reuse": (1, 1, 0), "stream": (1, 1, 0), "capture": (1, 0, 1), "reset": (1, 1, 0), "protect": (1, 0, 0),
@@ -118,7 +118,7 @@ def assert_same_with_all_pairs(bench: Bench, *words: str) -> tuple[int, int, int
 
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_programs_by_lot_print_the_same_with_every_pair_merged(bench: Bench, first: int) -> None:
-    # Whatever was validated or not: what the program reads does not depend on it.
+    # The program reads the same values, whether or not it was validated.
     totals = [0, 0, 0]
     for seed in range(first, first + 20):
         rehearsed(bench, PAIRS, "by_lot", str(seed))

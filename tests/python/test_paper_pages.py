@@ -61,7 +61,8 @@ def test_the_command_writes_a_page_for_each_paper(claimed: Checkout) -> None:
     ran = claimed.gpuheap("claims", "--pages", "pages")
     assert (ran.returncode, ran.stdout) == (0, "pages/small.md\n"), ran.stderr
     page = Path(claimed.root / "pages" / "small.md").read_text()
-    assert page.startswith("# A small paper\n\nNobody 2020; measured there on a machine, here on nvidia-h200. 1 sentences of the paper: 1 hold.\n")
+    assert page.startswith("# A small paper\n\nThis page compares the sentences, figures and numbers of the paper (Nobody 2020) with ")
+    assert "The paper measured on a machine, and these tables are of nvidia-h200. Comparative sentences of the paper: 1; 1 hold. " in page
     assert page.count("| section 1 | what the paper says | holds (95 %, by percentiles) |  | 3.0 times: halloc 2 µs, cuda_malloc 6 µs |") == 2
 
 

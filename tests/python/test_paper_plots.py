@@ -25,8 +25,8 @@ SUITES = load_suites(LAYOUT)
 PRINTED = load_printed(LAYOUT)
 CASES = [(suite.name, name) for suite in SUITES.values() for name in suite.cases]
 SAID = [(suite, name, number) for suite, name in CASES for number in range(len(SUITES[suite].case(name, "cuda").plots))]
-# What the papers draw of what the suites measure: the survey's figures 9 to 11, Gallatin's 4 to 7, the register-efficient allocators' 3
-# and 4, those of coalescing for MPI.
+# The papers' figures of cases that the suites measure: the survey's figures 9 to 11, Gallatin's 4 to 7, the register-efficient allocators' 3 and 4, those of
+# coalescing for MPI.
 FIGURES = {
     "survey": {
         "alloc_single": {"figure 9a", "figure 9b", "figures 9c and 9e", "figures 9d and 9f"},

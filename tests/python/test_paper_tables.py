@@ -1,4 +1,4 @@
-"""What the papers print, and the survey's table 1 made from rows."""
+"""The numbers that the papers print, and the survey's table 1 made from rows."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class Programs:
         return self.checkout.gpuheap("bench", *arguments)
 
     def runs(self) -> list[str]:
-        """What ran since the last look."""
+        """The programs that ran since the last look."""
         if not self.runs_file.exists():
             return []
         lines = self.runs_file.read_text().splitlines()

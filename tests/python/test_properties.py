@@ -1,4 +1,4 @@
-"""What the readers of tables, suites, claims, protocols, dumps and sizes do with files that are nearly right.
+"""The readers of tables, suites, claims, protocols, dumps and sizes, with files that are nearly right.
 
 They give something, or one line says what is wrong.
 
@@ -54,7 +54,7 @@ def is_one_line(error: Exception) -> None:
     assert all(character.isprintable() for character in text), repr(text)
 
 
-# What stands in place of a word of a file.
+# Texts that replace a word of a file.
 WORDS = some.one_of(
     some.sampled_from(
         [*["", "0", "-1", "1e999", "nan", "inf", "true", '""', '"x"', "[]", "{}", "[1, 2]", '["a"]', "1979-05-27"], "0x10", "9" * 30, *",=]\x00é\t"]

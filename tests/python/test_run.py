@@ -339,7 +339,7 @@ def test_the_first_launch_is_captured(bench: Bench, compiled: Compile) -> None:
 
 
 def test_a_driver_call_that_fails_ends_or_stops_nothing(bench: Bench, compiled: Compile) -> None:
-    """Whichever call fails, of the library's own and of the program's: the program ends by itself, with what it says or with one line of the library's."""
+    """If any call fails, of the library's own or of the program's, the program ends by itself, with its own message or one line of the library's."""
     steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=drop", "unload", "reset", "context", "launch=make")
     variables = {"GPUHEAP_RUN_CACHE": str(bench.folder / "cache"), "GPUHEAP_STATS": "1", "PROVIDER_REFUSES": "2"}
     sound = bench.served(*steps, **variables)

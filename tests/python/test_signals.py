@@ -1,4 +1,4 @@
-"""What asks gpuheap to end ends the programs that it has started, also in the middle of their start; and exit codes survive closed streams."""
+"""A signal that ends gpuheap also ends the programs that it has started, even in the middle of their start; exit codes survive closed streams."""
 
 from __future__ import annotations
 

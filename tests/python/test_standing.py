@@ -36,7 +36,7 @@ def times(rows: list[Row]) -> list[dict[str, float]]:
 
 def test_the_best_is_one_and_others_are_so_many_times_that() -> None:
     assert times([row("sharded_spans", 3), row("halloc", 2), row("cuda_malloc", 8)]) == [{"halloc": 1, "sharded_spans": 1.5, "cuda_malloc": 4}]
-    # What is better high; equals share a rank.
+    # Higher values are better; equal ones share a rank.
     rows = [row("sharded_spans", 0.5, metric="utilisation"), row("halloc", 1, metric="utilisation"), row("cuda_malloc", 1, metric="utilisation")]
     assert times(rows) == [{"halloc": 1, "cuda_malloc": 1, "sharded_spans": 2}]
     assert [entry.rank for entry in standing(rows, TRAITS).contests[0].entries] == [1, 1, 3]
@@ -107,7 +107,7 @@ def test_a_page_gets_its_score_again(checkout: Checkout) -> None:
     ran = checkout.gpuheap("standing", "--results", str(folder), "--page", "page.md")
     assert ran.returncode == 0, ran.stderr
     page = (checkout.root / "page.md").read_text()
-    assert page.startswith("# Mine\n\n## Score\n\nThe recorded tables of an A GPU, suites `survey`. Of 1 points sharded_spans is the best at 0,")
+    assert page.startswith("# Mine\n\n## Score\n\nThe score is of the recorded tables of A GPU, suites `survey`. Of 1 points `sharded_spans` is the best at 0,")
     assert page.endswith("| `halloc` | 1 | 1 | 1 | 0 | 0 |\n| `sharded_spans` | 1 | 0 | 0 | 1 | 0 |\n\n## What counts\n\nkept\n")
 
 

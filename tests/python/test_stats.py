@@ -1,4 +1,4 @@
-"""What a heap's statistics become as JSON."""
+"""The JSON of a heap's statistics."""
 
 from __future__ import annotations
 

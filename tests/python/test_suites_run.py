@@ -29,7 +29,7 @@ def test_a_suite_runs_in_the_simulator(suite: str, tmp_path: Path) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     rows = read_table(tmp_path / f"{suite}.csv")
     assert {row.case for row in rows} == set(load_suites(LAYOUT)[suite].cases)
-    # What our own allocator measures, or what the suite is about where that takes no part, is what the suite's tables show.
+    # The tables of the suite show the rows of the default allocator, or of the suite's own subject if the default one takes no part.
     chosen = load_suites(LAYOUT)[suite].allocators
     ours = "sharded_spans" if not chosen or "sharded_spans" in chosen else chosen[0]
     known = {parameter for case in describe(executable).cases for parameter in case.parameters}

@@ -257,7 +257,7 @@ class Silent:
 def test_the_runner_takes_under_a_third_of_a_second_for_a_case_in_a_table_of_twenty_thousand_rows(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is beside the processes: rows of an earlier run are taken out, new ones written and found again."""
+    """Files beside the processes: rows of an earlier run are taken out, new ones written and found again."""
     checkout.settings["backend"] = "cuda"
     for name, value in checkout.variables().items():
         monkeypatch.setenv(name, value)

@@ -154,7 +154,7 @@ TEST(FatBinary, RefusesLengthsThatOverflow) {
   }
 }
 
-// Whatever the bytes are, nothing outside them is read (run under the address sanitizer), and nothing is thrown.
+// Whatever the bytes are, the reader reads nothing outside of them (checked by the address sanitizer) and throws nothing.
 TEST(FatBinary, SurvivesAnyDamage) {
   std::string const packed = packed_by_lz4();
   std::string const good = fat_binary({{.kind = 2,

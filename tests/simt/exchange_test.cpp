@@ -1,4 +1,4 @@
-// What passes between the lanes of a warp, under full, partial and divergent masks.
+// Tests of values that pass between the lanes of a warp, under full, partial and divergent masks.
 #include "kernels.hpp"
 
 namespace simt_test {

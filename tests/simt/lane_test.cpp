@@ -1,4 +1,4 @@
-// Who am I, who is here, what time is it.
+// Tests of a lane's number, the mask of active lanes, and the clocks.
 #include "kernels.hpp"
 
 namespace simt_test {

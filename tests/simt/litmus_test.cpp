@@ -1,6 +1,6 @@
-// What allocators rely on between threads (docs/memory-orders.md), as litmus tests: a pattern, the outcome that it forbids, and how often
-// it was seen. On a GPU many instances of a pattern run at once, in blocks that meet at random; GPUHEAP_LITMUS_ROUNDS says how many there
-// are in all. In the simulator each seed is a schedule, half of them in the weak mode.
+// Litmus tests of the orders on which allocators rely between threads (docs/memory-orders.md): a pattern, the outcome that it forbids, and
+// the number of times that it was seen. On a GPU many instances of a pattern run at once, in blocks that meet at random;
+// GPUHEAP_LITMUS_ROUNDS sets their number. In the simulator each seed is a schedule, half of them in the weak mode.
 #include <gpuheap/simt/explore.hpp>
 
 #include <cstdlib>

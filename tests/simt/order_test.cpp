@@ -1,4 +1,5 @@
-// What orders memory between threads: release and acquire, fences, the barriers of warp and block, a launch after another.
+// Tests of the operations that order memory between threads: release and acquire, fences, the barriers of warp and block, successive
+// launches.
 #include <gpuheap/simt/explore.hpp>
 
 #include "kernels.hpp"

@@ -1,4 +1,4 @@
-// What requests of the default heap cost in scheduling points, which only the simulator counts.
+// Tests of the cost of the default heap's requests in scheduling points, which only the simulator counts.
 #include <gpuheap/heap.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap_simulator/launch.hpp>
@@ -19,7 +19,7 @@ struct ask {
     for (unsigned k = 0; k < requests; ++k) (void)heap.malloc(bytes);
   }
 };
-// What a request costs in a heap of 2 MiB of which six times as much is asked, in scheduling points.
+// The scheduling points of a request, in a heap of 2 MiB of which six times as much is asked.
 double points_per_request(gpuheap::simulator::scheduler_kind kind, std::uint64_t seed) {
   constexpr unsigned num_threads = 1024, requests = 64;
   gpuheap::simulator::settings settings;

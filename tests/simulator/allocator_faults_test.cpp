@@ -1,5 +1,5 @@
-// Heaps of every allocator with each call of the simulated runtime failing in turn. Their kernels run, so that what lived before lives
-// after.
+// Heaps of every allocator with each call of the simulated runtime failing in turn. Their kernels run, so that blocks that lived before the
+// failure live after it.
 #include "../support/blocks.hpp"
 
 #include <gpuheap/heap.hpp>
@@ -41,7 +41,7 @@ struct fixed_heap {
   std::optional<heap_type> heap;
   std::optional<test::blocks<typename heap_type::ref_type>> held;
 
-  // What a program launches of its own does not fail.
+  // The program's own launches do not fail.
   void fill() {
     scoped_fault const none{scoped_fault::none};
     held.emplace(heap->ref(), std::size_t{64}, block_bytes);
@@ -109,7 +109,7 @@ struct growing_heap {
     all.facts = [this] {
       held->expect_intact("after a call failed");
       more->expect_intact("after a call failed");
-      // How far it has grown is another matter: check() tells of a step that the device refused, and a trim() that failed gives nothing up.
+      // The heap may or may not have grown: check() reports a step that the device refused, and a trim() that failed gives nothing up.
       std::size_t const served = held->count() + more->count() - held->failed_requests() - more->failed_requests();
       return heap->stats().live_allocations == served ? heap->verify().problem : "it counts other blocks than it has served";
     };
@@ -179,7 +179,7 @@ void fail_every_call() {
 TYPED_TEST(SimulatedFaults, EachCallThatFailsIsToldAndNothingIsLost) {
   if constexpr (!TypeParam::traits.process_wide) fail_every_call<fixed_heap<TypeParam>>();
 }
-// What a trim() that failed gave up, or did not, capacity() knows: once a second one has ended, it is as if the first had.
+// After a failed trim() capacity() is right, whatever the trim gave up: once a second trim has ended, the heap is as if the first had.
 TYPED_TEST(SimulatedFaults, CapacityIsTrueAfterATrimThatFailed) {
   if constexpr (gpuheap::has_trim<TypeParam>) {
     auto const trimmed = [](std::uint64_t nth, std::uint64_t& calls) {

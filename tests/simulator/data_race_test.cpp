@@ -59,7 +59,7 @@ TEST(DataRace, TwoPlainWrites) {
     run(2, [&](unsigned i) { simt::plain_write(x, i); });
   });
 }
-// What the simulator does not show: one block is resident at a time, and the second thread takes the place of the first.
+// A race that the simulator does not show: one block is resident at a time, and the second thread takes the place of the first.
 TEST(DataRace, NoneWithAThreadWhosePlaceIsTaken) {
   simulator::settings one_at_once;
   one_at_once.num_sms = 1;

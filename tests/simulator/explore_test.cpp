@@ -1,4 +1,4 @@
-// Exploration by seed: what it runs, what it reports, how a failing seed is replayed.
+// Exploration by seed: the runs of a seed, the reports, and the replay of a failing seed.
 #include <gpuheap/simt/explore.hpp>
 
 #include <cstdlib>

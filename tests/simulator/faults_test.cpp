@@ -1,4 +1,4 @@
-// Calls of the simulated runtime that a test lets fail.
+// Calls of the simulated runtime that a test makes fail.
 #include <gpuheap_simulator/faults.hpp>
 #include <gpuheap_simulator/memory.hpp>
 

@@ -1,5 +1,5 @@
-// The weak mode and the orders of a GPU: a consume does not empty an L1, a relay carries only what has reached the whole device. What
-// hardware may do is found within a stated number of seeds; what it cannot do is not. (docs/memory-orders.md.)
+// The weak mode and the orders of a GPU: a consume does not empty an L1, and a relay carries only accesses that have reached the whole
+// device. Outcomes that hardware may show are found within a stated number of seeds; other outcomes are not (docs/memory-orders.md).
 #include <array>
 
 #include "kernels.hpp"

@@ -1,4 +1,4 @@
-// Kernels as blocks of warps: every thread runs once, knows who it is, and its stack is reused.
+// Kernels as blocks of warps: every thread runs once, knows its numbers, and its stack is reused.
 #include <gpuheap_simulator/launch.hpp>
 
 #include <algorithm>

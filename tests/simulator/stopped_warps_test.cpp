@@ -1,6 +1,6 @@
-// A warp of the default allocator that stops for long at each of its steps: what others then do is what docs/allocator.md promises of
-// progress. A free that stands still keeps nobody, a malloc that stands still keeps at most other mallocs, and whatever stands still for a
-// while only delays.
+// A warp of the default allocator that stops for long at each of its steps: the progress of the other warps is that of docs/allocator.md. A
+// free that stands still keeps no thread waiting, a malloc that stands still keeps at most other mallocs waiting, and a warp that stands
+// still for a while only delays.
 #include "../support/seeds.hpp"
 
 #include <gpuheap/heap.hpp>
@@ -22,7 +22,7 @@ using heap_t = gpuheap::heap<>;
 
 enum class doing { nothing, malloc, free };
 
-// What the threads of warp 0, which stops, are at; unseen by the simulated machine.
+// The steps at which the threads of warp 0 are, which stops; unseen by the simulated machine.
 struct stage {
   doing at[32] = {};
 };

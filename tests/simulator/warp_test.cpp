@@ -1,4 +1,4 @@
-// What passes between lanes, who is here, and the misuse of both.
+// Tests of values that pass between lanes, of the mask of active lanes, and of the misuse of both.
 #include <set>
 #include <vector>
 

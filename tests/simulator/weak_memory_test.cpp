@@ -1,4 +1,4 @@
-// The weak mode: what the C++ model allows is found within a stated number of seeds, what it forbids is not.
+// The weak mode: outcomes that the C++ model allows are found within a stated number of seeds, and outcomes that it forbids are not.
 #include <gpuheap_simulator/launch.hpp>
 
 #include <algorithm>
@@ -335,7 +335,7 @@ TEST(ReadModifyWrite, ACounterGathersManyReleases) {
   });
 }
 
-// The same without acquiring on the way: whoever acquires the last of them has seen all, through the release sequence.
+// The same without acquiring on the way: a thread that acquires the last of them has seen all, through the release sequence.
 bool watch_counter(bool by_fences) {
   std::array<unsigned, 8> data{};
   unsigned arrived = 0;

@@ -65,7 +65,7 @@ class tree_memory {
     return marked;
   }
 
-  // What breaks the invariant of a tree at rest.
+  // The faults in the invariant of a tree at rest.
   [[nodiscard]] std::string problem() const {
     std::string problems;
     auto const all = words_.read();
@@ -96,7 +96,7 @@ class tree_memory {
   test::device_array<word> words_;
 };
 
-// Which leaves a check uses: every step-th, so that it can be several under one middle word, or one under each.
+// The leaves that a check uses: every step-th, so that several lie under one middle word, or one under each.
 struct leaves_in_play {
   unsigned count;
   unsigned step = 1;

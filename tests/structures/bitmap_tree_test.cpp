@@ -193,7 +193,7 @@ TEST(BitmapTreeSize, CountsLeavesAndSummaries) {
   }
 }
 
-// What bit_for_each() gives `lanes` lanes from bit `from` on, which it moves on.
+// The shares that bit_for_each() gives `lanes` lanes from bit `from` on; it moves `from` on.
 std::vector<bitmap_tree::share> shares_of(std::vector<bitmap_tree::word> const& leaves, std::vector<bool> const& marked, unsigned lanes,
                                           unsigned& from) {
   unsigned const num_leaves = static_cast<unsigned>(leaves.size()), num_mids = bitmap_tree::mids_for(num_leaves), start = from / 64;

@@ -5,7 +5,7 @@
 
 namespace structures_test {
 
-// What a mutant of waiting needs: one pass of it.
+// The base of mutants of waiting, which choose the promise and the memory order.
 template <class Mutant>
 struct semaphore_that_waits : bulk_semaphore {
   template <class Grow>

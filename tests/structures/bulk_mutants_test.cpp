@@ -24,7 +24,7 @@ struct semaphore_that_subtracts : bulk_semaphore {
     return 0;
   }
 };
-// What a mutant of asking needs: one pass of it, in which those who were too late take back what they did.
+// The base of mutants of asking. A thread whose addition comes too late takes it back.
 template <class Mutant>
 struct semaphore_that_adds : bulk_semaphore {
   template <class Grow>
@@ -59,11 +59,11 @@ struct semaphore_that_adds : bulk_semaphore {
   static void take_back_promise(bulk_semaphore s, difference batch) { s.ref().fetch_add(plus(0, 0, -batch), simt::relaxed); }
   static void make_good(bulk_semaphore s, difference needed) { s.ref().fetch_add(plus(0, needed, -needed), simt::relaxed); }
 };
-// Who promised what nobody needs leaves it: others wait for it.
+// A thread that promised units which no thread needs leaves the promise: others wait for it.
 struct semaphore_of_idle_promises : semaphore_that_adds<semaphore_of_idle_promises> {
   static void take_back_promise(bulk_semaphore, difference) {}
 };
-// Who claimed too late gives the units back, and is not counted among those who wait.
+// A thread that claimed too late gives the units back, and is not counted among the waiting ones.
 struct semaphore_that_forgets_waiters : semaphore_that_adds<semaphore_that_forgets_waiters> {
   static void make_good(bulk_semaphore s, difference needed) { s.ref().fetch_add(plus(0, needed, 0), simt::relaxed); }
 };
@@ -133,7 +133,7 @@ TEST(BulkSemaphoreMutants, WaitersForExactlyWhatWasPromisedStayPut) {
 
 // ---- collective_mutex
 
-// What a mutant needs to be used by both calls.
+// The base of mutants: both calls use the mutant's run().
 template <class Mutant>
 struct mutex_that_runs : collective_mutex {
   template <class F>
@@ -265,7 +265,7 @@ struct rcu_without_fence : rcu {
 struct rcu_with_relaxed_leave : rcu {
   void leave(unsigned parity) const { simt::global_ref<word>{at->readers[parity]}.fetch_sub(1, simt::relaxed); }
 };
-// What a mutant of retiring needs: the parts of it.
+// The parts of which mutants of retiring are made.
 struct rcu_in_parts : rcu {
   void put(rcu_link& link) const {
     simt::global_ref<simt::uint64_t> const queue{at->queue};
@@ -284,7 +284,7 @@ struct rcu_in_parts : rcu {
     }
   }
 };
-// Who finds a runner goes, and the runner goes as well when it is done: what was queued meanwhile is left behind.
+// A thread that finds a runner leaves, and the runner leaves too when it is done: entries that were queued meanwhile stay behind.
 struct rcu_that_leaves_things : rcu_in_parts {
   template <class End>
   void retire(rcu_link& link, End end) const {

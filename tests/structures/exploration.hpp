@@ -31,7 +31,7 @@ void expect_passes(std::uint64_t seeds, Check check) {
   EXPECT_TRUE(e) << problem << "\n" << e.what;
 }
 
-// What an audit adds to a text when a condition does not hold.
+// Adds a sentence of an audit to a text if a condition does not hold.
 inline void require(std::string& problems, bool holds, std::string const& otherwise) {
   if (!holds) problems += otherwise + "\n";
 }

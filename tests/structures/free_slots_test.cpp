@@ -1,4 +1,4 @@
-// The free slots of a block: what the operations return, who owns what under contention, and tree bits that follow.
+// The free slots of a block: the results of the operations, the owners under contention, and tree bits that follow.
 #include "free_slots_checks.hpp"
 
 namespace structures_test {

@@ -21,7 +21,7 @@ void expect_found(std::uint64_t within_seeds, Check check) {
 
 // ---- bitmap_tree
 
-// What a mutant of setting needs to be used by all that sets.
+// The base of mutants of setting: all setters use the mutant's sets().
 template <class Mutant>
 struct tree_that_sets : bitmap_tree {
   void set_mask(unsigned i, word mask) const { static_cast<Mutant const*>(this)->sets(i, mask); }
@@ -31,7 +31,7 @@ struct tree_that_sets : bitmap_tree {
     if (num_tops() != 0) top(i / 4096).fetch_or(word{1} << (i / 64 % 64), simt::acq_rel);
   }
 };
-// And one of tidying.
+// The base of mutants of clearing a stale bit.
 template <class Mutant>
 struct tree_that_clears : bitmap_tree {
   void clear_stale(unsigned i) const { static_cast<Mutant const*>(this)->clears(i); }
@@ -89,7 +89,7 @@ struct tree_top_first : tree_that_sets<tree_top_first> {
     mark_mid(i);
   }
 };
-// A set that leaves the summary to whoever filled the empty leaf, and may be done first.
+// A set that leaves the summary to the thread that filled the empty leaf, and may be done first.
 struct tree_that_trusts_others : tree_that_sets<tree_that_trusts_others> {
   void sets(unsigned i, word mask) const {
     if (leaf(i).fetch_or(mask, simt::acq_rel) != 0) return;

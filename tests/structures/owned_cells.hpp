@@ -1,5 +1,5 @@
-// One cell for each thing that a structure hands out. Whoever was given the thing claims its cell and releases it before giving the thing
-// back.
+// One cell for each thing that a structure hands out. The thread that was given the thing claims its cell, and releases the cell before it
+// gives the thing back.
 //
 // Two owners at once are counted. The writes are plain, so the weak mode also reports an owner whose claim is not ordered after the
 // release of the one before. Taking a thing over does not empty the SM's L1 (see simt::consume), so the cells are read past it.

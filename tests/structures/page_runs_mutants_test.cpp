@@ -40,7 +40,7 @@ struct runs_that_keep_pieces : page_runs {
     return none;
   }
 };
-// What a look found free is taken for claimed.
+// Pages that a look found free are taken for claimed.
 struct runs_that_look_only : page_runs {
   template <class Pages>
   index take(Pages const& pages, simt::uint64_t k) {

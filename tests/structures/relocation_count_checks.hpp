@@ -15,7 +15,7 @@ namespace structures_test {
 
 using gpuheap::structures::relocation_count;
 
-// How a search makes sure: looks before, and asks afterwards whether it may believe that it missed nothing.
+// The check of a search: it reads the count before, and asks afterwards whether it missed nothing.
 struct two_looks {
   [[nodiscard]] GPUHEAP_FN static relocation_count::word before(relocation_count moves) { return moves.read_begin(); }
   [[nodiscard]] GPUHEAP_FN static bool certain(relocation_count moves, relocation_count::word seen) {

@@ -110,7 +110,7 @@ struct pop_the_rest {
   }
 };
 
-// What is popped is what was pushed, each once, and the accesses before a push happen before those after its pop.
+// Each pushed item is popped once, no other is, and the accesses before a push happen before those after its pop.
 template <class Queue, class T>
 std::string every_value_is_popped_once(unsigned threads, unsigned capacity, unsigned rounds) {
   queue_memory<Queue> memory(capacity);

@@ -95,7 +95,7 @@ class map_memory {
   // segment's pages at once may leave it here when none is left.
   [[nodiscard]] unsigned num_broken() const { return num_bits(broken_); }
 
-  // What is wrong with a map at rest.
+  // The faults of a map at rest.
   [[nodiscard]] std::string problem() const {
     std::string problems = whole_.problem() + broken_.problem();
     auto const is_free = free();
@@ -136,7 +136,7 @@ class map_memory {
 
 // ---- nobody is refused while something is free
 
-// Where a claimer tells of its relocations. A mistaken one tells nobody.
+// The count to which a claimer reports its relocations. A mistaken claimer reports to none.
 struct told_relocations {
   relocation_count claims, rejoins;
 };

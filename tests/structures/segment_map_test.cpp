@@ -51,7 +51,7 @@ TEST(LazyTransit, IsAMoveOnlyOnceItHasBegun) {
 
 // ---- whole segments
 
-// What a claim of n segments from the lowest place on takes: in two rounds over the leaves, at first at least a quarter of n.
+// The row that a claim of n segments from the lowest place on takes: in two rounds over the leaves, at first at least a quarter of n.
 page_range expected_row(pages_set const& segments, unsigned n) {
   for (unsigned least : {std::max(n / 4, 1u), 1u}) {
     for (unsigned leaf = 0; leaf < segments.size(); leaf += 64) {

@@ -71,7 +71,7 @@ TEST(FreeBitsMutants, AReleaseThatStoresIsFoundWithin20Seeds) {
 
 // ---- hinted_bits
 
-// What a mutant of the search for a segment needs: `hint` of its own.
+// The base of mutants of the search for a segment, each with a hint() of its own.
 template <class Mutant>
 struct chunks_that_search : hinted_bits {
   unsigned claim(unsigned start) const {
@@ -149,7 +149,7 @@ struct slab_without_opening : slab_state {
 struct slab_with_relaxed_publish : slab_state {
   void publish(unsigned kind, unsigned n) const { ref().store(slab_word::of(kind, n).bits, simt::relaxed); }
 };
-// Whoever opens the slab is not ordered after those who gave things back.
+// The thread that opens the slab is not ordered after the threads that gave slots back.
 struct slab_with_relaxed_open : slab_state {
   bool open(slab_word& seen, unsigned kind, unsigned n, bool) const {
     return ref().compare_exchange(seen.bits, slab_word::of(kind, n).bits | slab_word::opening, simt::relaxed, simt::relaxed);

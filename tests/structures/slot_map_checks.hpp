@@ -1,5 +1,5 @@
-// Checks of a slot map with the accounting that our allocator keeps on a span's header (allocators/sharded_spans/spans.hpp), for the real
-// map and for those with a mistake in them.
+// Checks of a slot map with the accounting that the default allocator keeps on a span's header (allocators/sharded_spans/spans.hpp), for
+// the real map and for maps with a mistake in them.
 #pragma once
 
 #include "../support/device_array.hpp"
@@ -120,8 +120,8 @@ class span_memory {
     for (unsigned i = 0; i < num_slots_; ++i) free[i] = (w[i / 63] >> (i % 63) & 1) != 0;
     return free;
   }
-  // What is wrong with the counts at rest: words are counted slot by slot, groups word by word. The span has `now` slots, and what lies
-  // behind is ready for the next owner.
+  // The faults of the counts at rest: words are counted slot by slot, groups word by word. The span has `now` slots, and the words behind
+  // them are ready for the next owner.
   [[nodiscard]] std::string problem(bool counted_in_header) const { return problem(counted_in_header, num_slots_); }
   [[nodiscard]] std::string problem(bool counted_in_header, unsigned now) const {
     std::string problems;

@@ -110,7 +110,7 @@ TEST(SlotMap, APreparedMapHasNoFreeSlotAndNothingMissing) {
   }
 }
 
-// What has no slot is set from the start, so a free completes words and groups without knowing the span's length.
+// Bits without a slot are set from the start, so a free completes words and groups without knowing the span's length.
 TEST(SlotMap, AFreeNeedsNoLengthToCompleteWordsAndGroups) {
   for (unsigned num_slots : sizes) {
     span_memory<> span(num_slots);
@@ -126,7 +126,7 @@ TEST(SlotMap, AFreeNeedsNoLengthToCompleteWordsAndGroups) {
   }
 }
 
-// What the calls must answer, from a word's bits alone.
+// The answers that the calls must give, computed from a word's bits alone.
 class model {
  public:
   explicit model(span_memory<> const& span) : num_slots_{span.num_slots()}, words_(span.words()) {}

@@ -1,4 +1,4 @@
-// The packed words of a span: what goes in comes out, no field reaches into its neighbour, and a claim's duty.
+// The packed words of a span: a packed value reads back unchanged, no field reaches into its neighbour, and a claim's duty.
 #include "../support/rng.hpp"
 
 #include <gpuheap/structures/size_classes.hpp>
@@ -171,7 +171,7 @@ TEST(ShardWord, AReusedSpanKeepsItsPageWordsAndClaimsPerWord) {
   }
 }
 
-// What is claimed of a reused is accounted in the header's field, and a reused of the longest span must fit there.
+// The header's field accounts the claims of a reused span, so the claims of the longest reused span must fit into it.
 TEST(ShardWord, TheClaimsOfTheLongestReusedSpanFitTheHeader) {
   unsigned const words = slot_map::words_for(shard_word::max_slots);
   EXPECT_LT(words, 1u << 14);

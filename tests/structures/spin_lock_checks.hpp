@@ -1,4 +1,4 @@
-// Who holds the lock is alone, and sees what the holders before have done: for the lock and for mutants of it.
+// A holder of the lock is alone, and sees the accesses of the holders before: for the lock and for mutants of it.
 #pragma once
 
 #include "../support/device_array.hpp"

@@ -84,7 +84,7 @@ struct empty_and_vacate {
   }
 };
 
-// What is popped is what was pushed, and all blocks come back.
+// Each pushed item is popped, and all blocks come back.
 template <class Queue>
 std::string segments_come_and_go(unsigned threads, unsigned capacity, unsigned rounds) {
   queue_memory<Queue> memory(capacity);

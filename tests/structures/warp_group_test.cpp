@@ -1,4 +1,4 @@
-// Groups of lanes: who is in, in which order, and what the leader's value is worth when the warp is anywhere but together.
+// Groups of lanes: their members, their order, and the leader's value when the warp has diverged.
 #include "../support/device_array.hpp"
 #include "../support/rng.hpp"
 #include "exploration.hpp"
@@ -14,7 +14,7 @@ namespace structures_test {
 
 using gpuheap::structures::warp_group;
 
-// What thread i does: leaves before groups are formed, or takes one of two ways; and what it asks for.
+// The path of thread i: it leaves before groups are formed, or takes one of two ways; and its request.
 enum class way { none, left, right };
 [[nodiscard]] GPUHEAP_HD inline way way_of(unsigned i) {
   simt::uint64_t const draw = test::mix(i + 1) % 8;

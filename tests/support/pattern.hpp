@@ -1,4 +1,5 @@
-// What tests write into a block, so that a byte written by anyone else is seen: words that depend on the block's key and their place.
+// The pattern that tests write into a block, so that a byte written by another thread is seen: words that depend on the block's key and
+// their place.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -28,7 +29,7 @@ GPUHEAP_FN inline void fill_pattern(void* p, simt::size_t bytes, simt::uint64_t 
   for (simt::size_t b = count * 8; b < bytes; ++b) simt::plain_write(tail[b], static_cast<unsigned char>(mix(key + b)));
 }
 
-// How many of the covered words and tail bytes differ.
+// The number of covered words and tail bytes that differ.
 [[nodiscard]] GPUHEAP_FN inline unsigned wrong_words(void const* p, simt::size_t bytes, simt::uint64_t key) {
   auto const* const words = static_cast<simt::uint64_t const*>(p);
   simt::size_t const count = bytes / 8;

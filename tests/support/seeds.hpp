@@ -1,4 +1,4 @@
-// How many schedules an exploration runs.
+// The number of schedules that an exploration runs.
 #pragma once
 
 #include <algorithm>

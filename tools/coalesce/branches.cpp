@@ -39,7 +39,8 @@ branches::branches(llvm::Function& f, std::function<fate(llvm::BasicBlock const&
     }
     if (next_[i].empty()) connect(i, end);
   }
-  // A block from which no path leads to the end is treated as if it had one: then fewer paths come together.
+  // A block from which no path leads to the end (an endless loop) gets an edge to the end. Paths through it then meet others as late as
+  // possible.
   std::vector<bool> ends(end + 1, false);
   std::vector<number> open{end};
   auto const spread = [&] {
@@ -62,7 +63,7 @@ branches::branches(llvm::Function& f, std::function<fate(llvm::BasicBlock const&
   for (number i = 0; i < end; ++i) found_[blocks_[i]] = influence_of(i);
 }
 
-// Whether a block can be reached from both.
+// Whether some block can be reached from both.
 bool branches::meet(llvm::BasicBlock const* a, llvm::BasicBlock const* b) const {
   auto const reached_from = [](llvm::BasicBlock const* from) {
     std::set<llvm::BasicBlock const*> seen;

@@ -1,4 +1,4 @@
-// The blocks of a function that depend on each branch. Paths on which threads end do not count.
+// For each branch of a function, the basic blocks that perhaps only some of the threads reach. Paths on which threads end are ignored.
 #pragma once
 
 #include <llvm/IR/Function.h>
@@ -11,19 +11,19 @@ namespace coalesce {
 
 class branches {
  public:
-  // The possible ends of threads that go to a block.
+  // The fate of threads that go to a block.
   enum class fate {
-    stay,   // they may meet the others again
-    leave,  // each of them ends, by a way of its own, unless others come there too
+    stay,   // they may meet the other threads again
+    leave,  // they end there, and are ignored unless the branch's other paths lead to the same blocks
     fail,   // they end the program
   };
   branches(llvm::Function& f, std::function<fate(llvm::BasicBlock const&)> const& fate_in);
 
   struct influence {
-    std::vector<llvm::BasicBlock const*> reached;  // by some of the threads, perhaps: from the branch to where all come together again
-    llvm::BasicBlock const* together = nullptr;    // that place; null: threads end first
+    std::vector<llvm::BasicBlock const*> reached;  // by perhaps only some threads: the blocks from the branch to `together`
+    llvm::BasicBlock const* together = nullptr;    // where all threads meet again; null: they end first
   };
-  // The influence of the branch that ends `block`; nothing if all threads take one way.
+  // The influence of the branch that ends `block`; empty if the block has one successor.
   [[nodiscard]] influence const& of(llvm::BasicBlock const& block) const { return found_.at(&block); }
 
  private:
@@ -34,8 +34,8 @@ class branches {
   [[nodiscard]] number nearest(number a, number b) const;
 
   std::vector<llvm::BasicBlock const*> blocks_;
-  std::vector<std::vector<number>> next_, before_;  // the last number is the end
-  std::vector<number> order_, meets_at_;            // place in a walk backwards from the end; immediate post-dominator
+  std::vector<std::vector<number>> next_, before_;  // the blocks after and before each; the last number stands for the end of the function
+  std::vector<number> order_, meets_at_;            // position in a reverse postorder of the reversed graph; immediate post-dominator
   std::map<llvm::BasicBlock const*, influence> found_;
 };
 

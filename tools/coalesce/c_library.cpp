@@ -9,7 +9,7 @@ namespace coalesce {
 
 namespace {
 
-// Those of <math.h> have names that also end in f.
+// Functions of <math.h>. Each exists also with the suffix f.
 constexpr std::array<std::string_view, 59> arithmetic{
     "acos",   "acosh",  "asin",  "asinh", "atan",      "atan2",     "atanh",   "cbrt",      "ceil",   "copysign", "cos",   "cosh",
     "erf",    "erfc",   "exp",   "exp2",  "expm1",     "fabs",      "fdim",    "floor",     "fma",    "fmax",     "fmin",  "fmod",
@@ -17,12 +17,13 @@ constexpr std::array<std::string_view, 59> arithmetic{
     "lrint",  "lround", "modf",  "nan",   "nearbyint", "nextafter", "pow",     "remainder", "remquo", "rint",     "round", "scalbln",
     "scalbn", "sin",    "sinh",  "sqrt",  "tan",       "tanh",      "tgamma",  "trunc",     "j0",     "j1",       "y0",
 };
+// Other functions that device code can call.
 constexpr std::array<std::string_view, 17> others{"abs",      "labs",      "llabs",    "memcpy",        "memset",   "printf",
                                                   "malloc",   "calloc",    "free",     "__assert_fail", "__isnan",  "__isinf",
                                                   "__finite", "__signbit", "__isnanf", "__isinff",      "__finitef"};
-// Functions of gpuheap/mpi/c_library.hpp, under the names that C has for them.
+// Functions of gpuheap/mpi/c_library.hpp, by their names in C.
 constexpr std::string_view renamed[]{
-    // texts
+    // strings
     "strlen",
     "strnlen",
     "strcmp",
@@ -137,13 +138,13 @@ constexpr spelling variables[]{
 
 using advice = std::pair<std::string_view, std::string_view>;
 constexpr std::string_view for_files =
-    "the host reads files before the ranks begin, and ranks write none: open files to read alone, and print results with printf";
-constexpr std::string_view for_text = "give it a fixed number of values, as sprintf and printf take them";
+    "the host reads files before the ranks begin, and ranks write none: open files for reading only, and print results with printf";
+constexpr std::string_view for_text = "call printf, sprintf or snprintf with a fixed list of values";
 constexpr std::string_view for_environment = "the environment is the host's: take values from the program's arguments";
 constexpr std::string_view for_dates = "print the seconds that `time` gives";
 constexpr std::string_view for_end = "end a rank by `return` from main or by `exit`, and all ranks by MPI_Abort(MPI_COMM_WORLD, code)";
 constexpr std::string_view for_blocks = "use malloc, memcpy and free";
-constexpr std::string_view for_processes = "ranks on a GPU are no processes and have no threads: write the program without it";
+constexpr std::string_view for_processes = "ranks on a GPU are not processes and have no threads: write the program without it";
 
 constexpr advice advices[]{
     {"fwrite", for_files},

@@ -1,4 +1,4 @@
-// The part of the C library that ranks on a GPU have.
+// The part of the C library that ranks on a GPU can use, and advice for the rest.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 namespace coalesce {
 
 enum class availability {
-  there,    // device code has it, or gets it otherwise
-  renamed,  // gpuheap/mpi/c_library.hpp has it
+  there,    // device code can call it by its own name
+  renamed,  // gpuheap/mpi/c_library.hpp has its replacement
   missing,
 };
 [[nodiscard]] availability availability_of(std::string_view function);

@@ -81,10 +81,11 @@ constexpr std::array<std::string_view, 66> kept_by_cpp{
     "module",
     "gpuheap",
 };
-// A C program may have some of them as macros of <stdbool.h> and <iso646.h> with the meaning of C++, or as types of <uchar.h>.
+// Those of the keywords that a C program can have with the meaning of C++: from <stdbool.h>, <iso646.h> or <uchar.h>, or as an extension.
 constexpr std::array<std::string_view, 18> macros_of_c{"and",   "and_eq", "bitand",  "bitor",    "bool",     "compl",
                                                        "false", "not",    "not_eq",  "or",       "or_eq",    "true",
                                                        "xor",   "xor_eq", "wchar_t", "char16_t", "char32_t", "asm"};
+// Words of C with another spelling in C++.
 constexpr std::array fits{std::pair{std::string_view{"_Bool"}, std::string_view{"bool"}},
                           std::pair{std::string_view{"_Static_assert"}, std::string_view{"static_assert"}},
                           std::pair{std::string_view{"_Alignas"}, std::string_view{"alignas"}},

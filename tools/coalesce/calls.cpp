@@ -17,7 +17,7 @@ using namespace clang;
 
 namespace {
 
-// The caller's value for a callee's value that is expressed by its parameters.
+// The knowledge that a caller has about `v`, which a callee expresses by its own parameters. `arguments`: the caller's values for these.
 value in_caller(value const& v, std::map<unsigned, value> const& arguments) {
   value result{v.same_in, 0, v.cause};
   for (auto const& [i, argument] : arguments) {
@@ -45,7 +45,7 @@ void flow::tell(severity level, char const* id, SourceLocation at, std::string c
   a_.found.diagnostics.push_back(said);
 }
 
-// The macro whose body has the token at `at`, or nothing.
+// The macro whose body has the token at `at`, or "". `body` becomes the token's place in that body.
 std::string flow::macro_of(SourceLocation at, place& body) const {
   auto const& sources = context_.getSourceManager();
   if (!at.isMacroID() || !sources.isMacroBodyExpansion(at)) return "";
@@ -54,24 +54,25 @@ std::string flow::macro_of(SourceLocation at, place& body) const {
   return Lexer::getImmediateMacroName(at, sources, context_.getLangOpts()).str();
 }
 
-// The place before the closing parenthesis at `at`.
+// The empty stretch before the closing parenthesis at `at`.
 stretch flow::closing(SourceLocation at) const {
   stretch s = stretch_of(context_, a_.found, SourceRange{at});
   s.length = 0;
   return s;
 }
 
-// Notes that the callee may write these variables, now or later.
+// Records that the callee may write these variables, now or later.
 void flow::spoil(std::map<unsigned, Expr const*> const& addressed) {
   for (auto const& [i, e] : addressed) {
     escape(e);
-    if (part_of(e).variable != nullptr) assign(e, differs(e->getExprLoc(), "a function that is not to be seen may write here"));
+    if (part_of(e).variable != nullptr) assign(e, differs(e->getExprLoc(), "a function whose definition is not visible may write here"));
   }
 }
 
-// Threads that allocate together wait for one another. A rank that has waited for a message may have waited for one that is sent after that
-// allocation, as along a chain of ranks: then no rank would continue. So nothing is allocated together from a receive to the next call in
-// which all ranks meet. Waiting for requests counts as waiting for messages that have been sent, if any has.
+// Threads that allocate together wait for one another. A rank may wait for a message that another rank sends only after its own allocation,
+// for example along a chain of ranks. If the ranks allocated together, all of them would wait forever. So no allocation is collective
+// between a receive and the next call in which all ranks meet. A wait for requests counts as a wait for the rank's own sends if it has sent
+// a message, and as a receive otherwise.
 void flow::note_message(CallExpr const* e, std::string const& name, std::map<unsigned, value> const& arguments) {
   auto const is = [&](std::initializer_list<char const*> names) { return std::find(names.begin(), names.end(), name) != names.end(); };
   if (is({"MPI_Send", "MPI_Isend"})) {
@@ -87,7 +88,7 @@ void flow::note_message(CallExpr const* e, std::string const& name, std::map<uns
   }
 }
 
-// Handles a call that reads texts: those of the program's arguments, or texts written in the program, are the same for all ranks.
+// Whether all strings that the call reads are the same for all ranks: program arguments or string literals.
 bool flow::reads_arguments(CallExpr const* e) {
   for (auto const* argument : e->arguments()) {
     if (!argument->getType()->isPointerType()) continue;
@@ -107,7 +108,7 @@ value flow::eval_call(CallExpr const* e) {
   std::map<unsigned, value> arguments;
   std::map<unsigned, Expr const*> addressed;  // arguments that let the callee write a variable
 
-  // The object of a method, or the value of a pointer to a function.
+  // Evaluates the object of a method call, or the pointer of a call through a pointer.
   unsigned first = 0;
   if (auto const* member = dyn_cast<CXXMemberCallExpr>(e)) {
     if (auto const* object = member->getImplicitObjectArgument()) {
@@ -158,7 +159,7 @@ value flow::eval_call(CallExpr const* e) {
   std::string const full = callee->getQualifiedNameAsString();
   if (full.rfind("gpuheap::coalesced::", 0) == 0) {
     if (name == "malloc" || name == "calloc")
-      tell(severity::note, "I1", e->getExprLoc(), "this call is one of the collective heap's already: left as it is");
+      tell(severity::note, "I1", e->getExprLoc(), "this call already uses the collective heap: left unchanged");
     return differs(e->getExprLoc(), "each thread gets its own memory");
   }
   if (follows_from_texts(full) && !pattern_ && reads_arguments(e)) return all;
@@ -170,7 +171,7 @@ value flow::eval_call(CallExpr const* e) {
   if (is_library_function(callee)) {
     bool const visible = a_.is_users(callee) && a_.definition_of(callee) != nullptr;
     if (!visible) note_message(e, name, arguments);
-    // MPI only reads arguments that it takes as constant.
+    // MPI does not write to what a parameter of type pointer to const points to.
     if (name.rfind("MPI_", 0) == 0 && !visible) {
       std::erase_if(addressed, [&](auto const& one) {
         return one.first < callee->getNumParams() && callee->getParamDecl(one.first)->getType()->getPointeeType().isConstQualified();
@@ -204,7 +205,7 @@ value flow::eval_call(CallExpr const* e) {
           return {};
         }
         case effect::same_in_communicator: {
-          // A single element means that all of the variable is written.
+          // A count of 1 means that the call writes the whole variable.
           unsigned const out = name == "MPI_Bcast" ? 0 : 1, count = out + 1, last = e->getNumArgs() - 1;
           Expr::EvalResult elements;
           bool const one = e->getArg(count)->EvaluateAsInt(elements, context_) && elements.Val.getInt() == 1;
@@ -240,15 +241,15 @@ value flow::eval_call(CallExpr const* e) {
   }
   if (e->getNumArgs() > 0 && callee->hasAttr<ConstAttr>() && !is_virtual)
     return pattern_ ? differs(e->getExprLoc(), "the result of a call") : all;
-  // A copy that the compiler makes.
+  // A trivial copy or move assignment.
   if (method != nullptr && method->isTrivial() && (method->isCopyAssignmentOperator() || method->isMoveAssignmentOperator()) &&
       addressed.count(this_object) != 0 && !pattern_) {
     assign(addressed.at(this_object), arguments[0]);
     return arguments[0];
   }
   spoil(addressed);
-  write_somewhere(differs(e->getExprLoc(), "a function that is not to be seen may write here"));
-  if (a_.is_users(callee) && a_.definition_of(callee) != nullptr) note_call(e, callee, arguments);  // a recursion
+  write_somewhere(differs(e->getExprLoc(), "a function whose definition is not visible may write here"));
+  if (a_.is_users(callee) && a_.definition_of(callee) != nullptr) note_call(e, callee, arguments);  // a recursive or virtual call
   if (a_.is_users(callee) && a_.definition_of(callee) == nullptr && is_device(callee) && !callee->isImplicit() && !is_virtual)
     tell(severity::warning, "W2", e->getExprLoc(),
          "the definition of " + full +
@@ -262,7 +263,7 @@ value flow::call_visible(function_facts const& facts, std::map<unsigned, value> 
                          std::map<unsigned, Expr const*> const& addressed) {
   for (auto const& [i, e] : addressed) {
     if (auto const written = facts.written.find(i); written != facts.written.end()) {
-      // The call may write only a part: the variable keeps its old value as well.
+      // The call may write only a part of the variable, so the old value counts as well.
       value const before = load(e->IgnoreParenImpCasts());
       assign(e, join(before, in_caller(written->second, arguments)));
     }
@@ -294,7 +295,7 @@ value flow::eval_construct(CXXConstructExpr const* e) {
   if (constructor->isTrivial() || constructor->isImplicit() || constructor->isDefaulted()) return all;
   arguments[this_object] = {};
   auto const* facts = a_.facts_of(constructor);
-  if (facts == nullptr) return differs(e->getExprLoc(), "an object whose constructor is not to be seen");
+  if (facts == nullptr) return differs(e->getExprLoc(), "an object whose constructor's definition is not visible");
   value const returned = call_visible(*facts, arguments, addressed);
   auto const written = facts->written.find(this_object);
   return join(join(all, returned), written == facts->written.end() ? value{} : in_caller(written->second, arguments));
@@ -355,12 +356,12 @@ void flow::note_call(CallExpr const* e, FunctionDecl const* callee, std::map<uns
 
 namespace {
 
-// The reason for which an object's `delete` is not a destructor and a free of the same address; "" if it is.
+// The reason why `delete` of such an object is not its destructor followed by a free of the same address; "" if it is.
 std::string cannot_destroy(QualType type, bool array) {
   auto const* record = type->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
   if (record == nullptr || !record->hasDefinition()) return "";
-  if (record->isPolymorphic()) return "the class has virtual functions, so that `delete` frees what only its destructor knows";
-  if (array && !record->hasTrivialDestructor()) return "an array of objects with a destructor has its length in front of it";
+  if (record->isPolymorphic()) return "the class has virtual functions, and only its destructor knows the address that `delete` frees";
+  if (array && !record->hasTrivialDestructor()) return "an array of objects with a destructor stores its length in front of the objects";
   return "";
 }
 
@@ -377,7 +378,7 @@ value flow::eval_new(CXXNewExpr const* e) {
   if (e->getNumPlacementArgs() > 0 || own || !users_) {
     auto const* tag = e->getNumPlacementArgs() == 1 ? e->getPlacementArg(0)->getType()->getAsTagDecl() : nullptr;
     if (users_ && tag != nullptr && tag->getName() == "memory" && tag->getQualifiedNameAsString().rfind("gpuheap::coalesced::", 0) == 0)
-      tell(severity::note, "I1", e->getExprLoc(), "this call is one of the collective heap's already: left as it is");
+      tell(severity::note, "I1", e->getExprLoc(), "this call already uses the collective heap: left unchanged");
     return result;
   }
   site s;

@@ -1,4 +1,4 @@
-// Collects the functions of a translation unit, and the places at which a parameter can be added to each, or the reason for which none can.
+// Collects the functions of a translation unit. For each, it finds the places where a parameter can be added, or the reason why none can.
 #include "analysis.hpp"
 #include "flow.hpp"
 #include "frontend.hpp"
@@ -35,7 +35,7 @@ std::string one_line(std::string text) {
   return result;
 }
 
-// Whether `text` has `word` as a word.
+// Whether `text` contains `word` as a whole word.
 bool has_word(std::string const& text, std::string const& word) {
   auto const in_word = [&](std::size_t at) {
     return at < text.size() && (std::isalnum(static_cast<unsigned char>(text[at])) || text[at] == '_');
@@ -50,7 +50,7 @@ bool has_word(std::string const& text, std::string const& word) {
 // __CUDA_ARCH__.
 bool depends_on_pass(std::string const& text, unsigned offset) {
   if (text.find("__CUDA_ARCH__") == std::string::npos) return false;
-  std::vector<bool> asks;  // of each condition around the place
+  std::vector<bool> asks;  // for each condition around the place, whether it tests __CUDA_ARCH__
   for (std::size_t at = 0; at < offset && at != std::string::npos;) {
     auto const end = text.find('\n', at);
     auto const begin = text.find_first_not_of(" \t", at);
@@ -90,7 +90,7 @@ class collector : public RecursiveASTVisitor<collector> {
     return true;
   }
   bool VisitLambdaExpr(LambdaExpr* e) {
-    // A lambda's class is not written out, so its functions are not visited otherwise.
+    // A lambda's class is implicit, so the visitor does not reach its functions by itself.
     if (auto* generic = e->getLambdaClass()->getDependentLambdaCallOperator()) {
       for (auto* instance : generic->getAsFunction()->getDescribedFunctionTemplate()->specializations()) VisitFunctionDecl(instance);
     } else {
@@ -127,7 +127,7 @@ class collector : public RecursiveASTVisitor<collector> {
     return unit;
   }
 
-  // Two different definitions of one name belong to two programs.
+  // Reports an error if the two definitions of one name are in two files: the files given are then several programs.
   void require_same(FunctionDecl const* a, FunctionDecl const* b) {
     place const first = place_of(a->getASTContext().getSourceManager(), pattern_of(a)->getLocation());
     place const second = place_of(context_.getSourceManager(), pattern_of(b)->getLocation());
@@ -155,7 +155,7 @@ class collector : public RecursiveASTVisitor<collector> {
     unit.fixed_at = place_of(context_.getSourceManager(), f->getLocation());
   }
 
-  // Notes the place for a parameter, or the reason for which there is none.
+  // Records the place for a new parameter of `f`, or the reason why `f` cannot get one.
   void declare(function_unit& unit, FunctionDecl const* f) {
     auto const* method = dyn_cast<CXXMethodDecl>(f);
     if (method != nullptr && method->getParent()->isLambda()) fix(unit, "it is a lambda", f);
@@ -253,7 +253,7 @@ class collector : public RecursiveASTVisitor<collector> {
 std::string analysis::key_of(FunctionDecl const* f) const {
   llvm::SmallString<128> key;
   if (index::generateUSRForDecl(pattern_of(f)->getCanonicalDecl(), key) || isa<CXXMethodDecl>(f)) {
-    // Lambdas have no names that distinguish them; their places do.
+    // Lambdas have no names that distinguish them, so the key contains their places.
     place const at = place_of(f->getASTContext().getSourceManager(), pattern_of(f)->getCanonicalDecl()->getLocation());
     return key.str().str() + "@" + at.file + ":" + std::to_string(at.offset);
   }
@@ -312,7 +312,7 @@ void analysis::run() {
 
 function_facts const* analysis::facts_of(FunctionDecl const* f) {
   auto const* defined = definition_of(f);
-  constexpr unsigned deepest = 32;  // calls inside calls that are followed
+  constexpr unsigned deepest = 32;  // the longest chain of calls that is followed
   if (defined == nullptr || depth_ > deepest) return nullptr;
   auto const [entry, is_new] = facts_.try_emplace(defined);
   if (is_new) {

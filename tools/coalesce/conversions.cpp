@@ -1,4 +1,4 @@
-// Writes out the conversions that C makes by itself and C++ does not.
+// Inserts casts for the conversions that are implicit in C and not in C++.
 #include "frontend.hpp"
 #include "translator.hpp"
 
@@ -18,7 +18,7 @@ bool converts_in_cpp(ASTContext const& context, QualType from, QualType to) {
   return t->isVoidType() && keeps && !f->isFunctionType();
 }
 
-// Whether an initializer in braces may hold this conversion: one that loses nothing.
+// Whether C++ forbids this conversion in a braced initializer, because it may change the value.
 bool is_narrowing(ASTContext const& context, ImplicitCastExpr const* e) {
   auto const* inner = e->getSubExpr();
   bool const constant = inner->isEvaluatable(context);
@@ -57,7 +57,7 @@ void conversions::look_at(ImplicitCastExpr const* e) {
       if (from->isPointerType() && to->isPointerType() && !converts_in_cpp(context_, from, to)) write(inner, to);
       return;
     case CK_NullToPointer: {
-      // C++ converts the macro NULL by itself. It does not convert a cast to void* that the program writes.
+      // C++ converts the macro NULL implicitly. It does not convert a cast to void* that the program writes itself.
       auto const* written = dyn_cast<CStyleCastExpr>(inner->IgnoreParens());
       bool const by_system =
           written != nullptr && !t_.is_users(context_, context_.getSourceManager().getSpellingLoc(written->getBeginLoc()));
@@ -73,7 +73,7 @@ void conversions::look_at(ImplicitCastExpr const* e) {
       return;
     case CK_ArrayToPointerDecay: {
       if (!is_string(inner)) return;
-      // A literal whose letters could be written through a pointer: `char*` in C, not in C++.
+      // A string literal that is converted to `char*`. C++ converts it to `char const*` only.
       auto const parents = context_.getParents(*e);
       if (parents.empty()) return;
       auto const* call = parents[0].get<CallExpr>();
@@ -93,7 +93,7 @@ void conversions::look_at(ImplicitCastExpr const* e) {
 
 namespace {
 
-// Whether C++ has this initializer: names of members in their order, for all or for none, and nothing deeper.
+// Whether C++ allows this initializer: no value has a designator, or each value has one that names a member, in the members' order.
 bool has_order_of_cpp(InitListExpr const* e) {
   unsigned named = 0, next = 0;
   for (auto const* initial : e->inits()) {
@@ -112,16 +112,16 @@ bool has_order_of_cpp(InitListExpr const* e) {
 
 void conversions::look_at(InitListExpr const* e) {
   if (e->isSyntacticForm() && !has_order_of_cpp(e))
-    t_.error(
-        "M5", t_.at(context_, e->getBeginLoc()),
-        "C++ has names in initializers for members only, in their order, and for all or none: write the values in order, or assign them");
+    t_.error("M5", t_.at(context_, e->getBeginLoc()),
+             "C++ allows designators for members only, in their order, and for all or none: write the values in order, or assign them");
   for (auto const* initial : e->inits()) {
     auto const* conversion = dyn_cast_or_null<ImplicitCastExpr>(initial);
     if (conversion != nullptr && is_narrowing(context_, conversion)) write(conversion->getSubExpr(), conversion->getType());
   }
 }
 
-// C has one function of a name, and C++ several: the arguments get the types of C's function.
+// In C a library function has one signature; in C++ it may have overloads. Casts to the parameter types of C's function select the right
+// overload.
 void conversions::look_at(CallExpr const* e) {
   auto const* callee = e->getDirectCallee();
   if (callee == nullptr || t_.is_users(context_, callee->getLocation()) || callee->getName().starts_with("MPI_")) return;
@@ -157,17 +157,17 @@ void conversions::look_at(CompoundLiteralExpr const* e) {
   t_.changes.replace({type.file, type.offset, list.offset - type.offset, true}, name);
 }
 
-// Writes `(to)` before `e`.
+// Inserts a cast to `to` before `e`.
 void conversions::write(Expr const* e, QualType to) {
   auto const& sources = context_.getSourceManager();
   if (!t_.is_users(context_, sources.getSpellingLoc(e->getBeginLoc())) && sources.isMacroBodyExpansion(e->getBeginLoc()) &&
       !sources.isMacroArgExpansion(e->getBeginLoc())) {
-    // The body of a system's macro is valid C++ as it is. Only an expression that uses the macro may need the conversion.
+    // The body of a system header's macro is valid C++ as it is. Only an expression that uses the macro may need the cast.
     if (stretch_of(context_, t_.found, e->getSourceRange()).file.empty()) return;
   }
   std::string const type = to.getUnqualifiedType().getAsString(PrintingPolicy{context_.getLangOpts()});
   if (type.find("unnamed") != std::string::npos || type.find("anonymous") != std::string::npos) {
-    t_.error("M5", t_.at(context_, e->getExprLoc()), "C++ wants a conversion written here, to a type that has no name: give it one");
+    t_.error("M5", t_.at(context_, e->getExprLoc()), "C++ needs a cast here, to a type that has no name: give the type a name");
     return;
   }
   auto const* bare = e->IgnoreImpCasts();
@@ -176,7 +176,7 @@ void conversions::write(Expr const* e, QualType to) {
                     isa<UnaryOperator>(bare) || isa<CStyleCastExpr>(bare);
   auto where = stretch_of(context_, t_.found, e->getSourceRange());
   if (where.file.empty()) {
-    // In the body of a macro of the program, the conversion is written once for all uses.
+    // In the body of a macro of the program, one cast serves all uses of the macro.
     auto const begin = spelled_at(context_, t_.found, e->getBeginLoc());
     auto const end = spelled_at(context_, t_.found, e->getEndLoc());
     if (begin.file.empty() || begin.file != end.file || end.offset < begin.offset) {
@@ -193,7 +193,7 @@ void conversions::write(Expr const* e, QualType to) {
   std::string text = "(";
   text += type;
   text += atom ? ")" : ")(";
-  // `int *` as people write it.
+  // Clang writes `int *`; the usual spelling is `int*`.
   if (auto const star = text.find(" *"); star != std::string::npos) text.erase(star, 1);
   t_.changes.insert(where, text);
   if (!atom) t_.changes.insert({where.file, where.offset + where.length, 0, true}, ")");

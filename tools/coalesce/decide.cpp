@@ -35,7 +35,7 @@ class decider {
   }
 
  private:
-  // Whether a function gains by a flag from its callers, and which of its parameters must then be uniform.
+  // Whether a function can use a flag from its callers, and the set of its parameters that must then be uniform.
   struct need {
     bool any = false;
     std::uint64_t parameters = 0;
@@ -64,9 +64,9 @@ class decider {
     }
   }
 
-  // ---- what can be flagged
+  // ---- the calls that can get the flag
 
-  // One site, joined over all instances of its function: a decision must be right for each instance.
+  // One allocation, joined over all instances of its function, because a decision must be right for each instance.
   struct joined_site {
     site what;
     value size, control;
@@ -108,7 +108,7 @@ class decider {
     }
     return unit.declarations.empty() ? "its declaration is not visible" : "";
   }
-  // Whether this call can pass the flag on. `rests_on` gains the caller's parameters that must be uniform for it.
+  // Whether this call can pass the flag on. `rests_on`, if not null, gains the caller's parameters that must be uniform for this.
   [[nodiscard]] bool can_forward(call const& c, std::uint64_t* rests_on) {
     auto const callee = p_.functions.find(c.callee_key);
     if (callee == p_.functions.end() || callee->second.root) return false;
@@ -129,7 +129,7 @@ class decider {
   }
   need need_of(function_unit const& unit) {
     if (auto const known = needs_.find(unit.key); known != needs_.end()) return known->second;
-    needs_[unit.key] = {};  // found by calls that lead back here
+    needs_[unit.key] = {};  // the answer for a call that leads back here
     if (recursive_.count(unit.key) != 0) return {};
     need n;
     for (auto const& [at, s] : sites_of(unit)) {
@@ -154,7 +154,7 @@ class decider {
     return p_.diagnostics.back();
   }
   void explain(diagnostic& d, int cause) const {
-    constexpr int most = 6;  // hints
+    constexpr int most = 6;  // the largest number of hints
     for (int i = 0; cause >= 0 && i < most; ++i) {
       auto const& c = p_.causes[static_cast<std::size_t>(cause)];
       d.hints.push_back({c.at, c.text});
@@ -168,7 +168,7 @@ class decider {
   }
   [[nodiscard]] std::string group() const { return std::string{"threads of a "} + name_of(asked_.level); }
 
-  // Reports the objection of the check of the rewritten program to this place; nullptr if there is none.
+  // Reports the objection to this place, if the check of the rewritten program has one. Returns nullptr if it has none.
   diagnostic* object(place const& at, std::string const& what, char const* end) {
     auto const found = p_.objections.find(spot_of(at));
     if (found == p_.objections.end()) return nullptr;

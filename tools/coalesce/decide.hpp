@@ -1,4 +1,5 @@
-// The decision on each allocation, release, call and function, and its reason.
+// The decision on each allocation, release, call and function, and its reason. The flag is the last argument of a rewritten call: whether
+// all threads of the group make the call together.
 #pragma once
 
 #include "facts.hpp"
@@ -21,7 +22,7 @@ enum class verdict : std::uint8_t {
 struct site_decision {
   site what;
   verdict is = verdict::untouched;
-  std::string rule, function, parameter;  // the rule's id; the function that has the site; the flag's name there
+  std::string rule, function, parameter;  // the rule's id; the function that has the site; the flag's name in that function
 };
 struct call_decision {
   call what;
@@ -35,7 +36,7 @@ struct decisions {
   std::vector<function_unit const*> with_parameter;
 };
 
-// Decides, and adds to the program's diagnostics.
+// Decides on all of `p`, and adds diagnostics to `p`.
 [[nodiscard]] decisions decide(options const& asked, program& p);
 
 }  // namespace coalesce

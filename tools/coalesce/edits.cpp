@@ -27,7 +27,7 @@ void edits::replace(stretch const& where, std::string const& new_text) {
   }
   auto& changes = files_[where.file];
   auto const conflict = [&] { conflicts_.push_back({where.file, where.offset, 0, 0}); };
-  // A later change that overlaps this one.
+  // A change that begins after this one and overlaps it.
   auto const next = changes.lower_bound(where.offset + 1);
   if (where.length > 0 && next != changes.end() && next->first < where.offset + where.length) return conflict();
   if (auto const before = changes.lower_bound(where.offset); before != changes.begin()) {
@@ -71,7 +71,7 @@ std::string edits::apply(std::string const& file, std::string const& text) const
 unsigned edits::origin(std::string const& file, unsigned offset) const {
   auto const found = files_.find(file);
   if (found == files_.end()) return offset;
-  std::size_t before = 0, after = 0;  // how far the old and the new text have been followed
+  std::size_t before = 0, after = 0;  // the offsets in the old and the new text that the loop has reached
   for (auto const& [at, change] : found->second) {
     if (offset < after + (at - before)) break;
     after += at - before;
@@ -87,7 +87,7 @@ unsigned edits::origin(std::string const& file, unsigned offset) const {
 
 namespace {
 
-// The lines of a text, each with its end.
+// The lines of a text, each with its line feed.
 std::vector<std::string> lines_of(std::string const& text) {
   std::vector<std::string> lines;
   for (std::size_t at = 0; at < text.size();) {
@@ -98,7 +98,7 @@ std::vector<std::string> lines_of(std::string const& text) {
   return lines;
 }
 
-// Lines [from, to) of the old text become `after`.
+// The lines [from, to) of the old text, which become `after`.
 struct hunk_part {
   std::size_t from, to;
   std::vector<std::string> after;
@@ -110,7 +110,7 @@ void print(std::string& out, char mark, std::string const& line) {
   if (line.empty() || line.back() != '\n') out += "\n\\ No newline at end of file\n";
 }
 
-// Prints the parts as hunks.
+// The parts as the hunks of a unified diff.
 std::string print_parts(std::vector<std::string> const& lines, std::vector<hunk_part> const& parts, std::string const& name_before,
                         std::string const& name_after) {
   constexpr std::size_t context = 3;
@@ -155,7 +155,7 @@ std::string edits::diff(std::string const& file, std::string const& text, std::s
     return starts.empty() ? 0 : static_cast<std::size_t>(std::upper_bound(starts.begin(), starts.end(), offset) - starts.begin()) - 1;
   };
 
-  // Runs of lines that change, neighbours joined.
+  // Groups of consecutive lines that change.
   std::vector<hunk_part> parts;
   for (auto change = found->second.begin(); change != found->second.end();) {
     std::size_t const from = line_at(change->first);
@@ -172,7 +172,7 @@ std::string edits::diff(std::string const& file, std::string const& text, std::s
     now.append(text, copied, end - copied);
     auto after = lines_of(now);
     std::size_t first = from, last = std::min(to + 1, lines.size());
-    // Lines that an insertion only pushed down are not changed.
+    // Lines at both ends of a group that stay the same do not belong to it.
     while (first < last && !after.empty() && after.back() == lines[last - 1]) after.pop_back(), --last;
     while (first < last && !after.empty() && after.front() == lines[first]) after.erase(after.begin()), ++first;
     parts.push_back({first, last, after});
@@ -217,7 +217,7 @@ bool read_file(std::string const& path, std::string& text) {
 
 namespace {
 
-// Files that this process made and that must not stay: removed at the end, whatever happens.
+// Temporary files of this process. The destructor removes those that still exist.
 class temporaries {
  public:
   temporaries() = default;
@@ -236,7 +236,7 @@ std::string problem_of(std::string const& doing, std::string const& path) {
   return "cannot " + doing + " " + path + ": " + std::strerror(errno);
 }
 
-// A new file with `text` and the permissions of `like`.
+// Makes a new file with `text` and the permissions of `like`. Returns the error's text, or an empty one.
 std::string make_file(std::string const& path, std::string const& text, std::string const& like) {
   std::FILE* const f = std::fopen(path.c_str(), "wbx");
   if (f == nullptr) return problem_of("write", path);

@@ -1,4 +1,4 @@
-// Values of expressions, and the changes that expressions make.
+// The values of expressions, and the effects of expressions on variables.
 #include "flow.hpp"
 #include "frontend.hpp"
 #include "known.hpp"
@@ -132,7 +132,7 @@ value flow::read(VarDecl const* v, Expr const* e) {
     bool const written = now_.shared_unknown || now_.shared_written.count(v) != 0;
     if (pattern_ || written || v->getType().isVolatileQualified())
       return differs(e->getExprLoc(), v->getNameAsString() + " is shared memory, perhaps written since the last barrier");
-    // Without a race, all threads of the block that are here together read the same.
+    // Without a data race, all threads of the block that reach this read together get the same value.
     return {scope::block, 0,
             a_.cause_at(context_, e->getExprLoc(), cause_kind::source, v->getNameAsString() + " belongs to the block", -1)};
   }
@@ -145,12 +145,12 @@ value flow::read(VarDecl const* v, Expr const* e) {
   if (pattern_ && !isa<ParmVarDecl>(v) && counters_.count(v) == 0)
     return differs(e->getExprLoc(), v->getNameAsString() + " is a variable, which the patterns do not follow");
   if (isa<ParmVarDecl>(v) && v->getType()->isPointerType() && cast<ParmVarDecl>(v)->getFunctionScopeIndex() < this_object)
-    facts_.leaked |= std::uint64_t{1} << cast<ParmVarDecl>(v)->getFunctionScopeIndex();  // the pointer itself is used, perhaps kept
+    facts_.leaked |= std::uint64_t{1} << cast<ParmVarDecl>(v)->getFunctionScopeIndex();  // the pointer's value is used, and perhaps kept
   auto const found = now_.variables.find(v);
   return found == now_.variables.end() ? value{} : found->second;
 }
 
-// In the body of a lambda, the variable of the function around it, or the lambda's copy, which is a part of the called object.
+// Whether `e`, in a lambda's body, names a captured variable. Such a variable counts as a part of the lambda object.
 bool flow::is_captured(DeclRefExpr const* e) const {
   auto const* method = dyn_cast<CXXMethodDecl>(function_);
   return e->refersToEnclosingVariableOrCapture() && method != nullptr && method->getParent()->isLambda();
@@ -214,10 +214,10 @@ flow::part flow::part_of(Expr const* e) {
   return p;
 }
 
-// *p, p[i], x.m, p->m.
+// The value of *p, p[i], x.m or p->m.
 value flow::load(Expr const* e) {
   if (auto const* member = dyn_cast<MemberExpr>(e)) {
-    if (auto const* v = dyn_cast<VarDecl>(member->getMemberDecl())) return read(v, e);  // static
+    if (auto const* v = dyn_cast<VarDecl>(member->getMemberDecl())) return read(v, e);  // a static member
     if (!isa<FieldDecl>(member->getMemberDecl())) return eval(member->getBase());
   }
   part const p = part_of(e);
@@ -274,14 +274,15 @@ void flow::assign(Expr const* to, value v) {
   variable = p.whole ? v : join(variable, v);
 }
 
-// A write to memory without a name: perhaps to each variable whose address is known elsewhere.
+// Records a write to unknown memory. It may change each variable whose address is known elsewhere.
 void flow::write_somewhere(value v) {
   now_.shared_unknown = facts_.writes_memory = true;
   facts_.memory = join(facts_.memory, v);
   for (auto const* variable : escaped_) now_.variables[variable] = join(now_.variables[variable], v);
 }
 
-// The address of a variable goes to a place that is not followed: from here on, writes to memory without a name may be to it.
+// Records that the address of a variable is kept in a place that is not followed. From here on, a write to unknown memory may change the
+// variable.
 void flow::escape(Expr const* e) {
   part const p = part_of(e);
   if (p.variable == nullptr) return;

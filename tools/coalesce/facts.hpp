@@ -1,5 +1,5 @@
-// The results of the analysis of a program, in plain data: values and how far they are the same, allocations, calls, functions. No Clang
-// here, so that decisions, edits and reports compile without it.
+// The results of the analysis of a program, in plain data: values and the groups of threads in which they are the same, allocations, calls,
+// functions. The header does not use Clang, so that decisions, edits and reports compile without it.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,28 @@
 
 namespace coalesce {
 
-// The largest group of threads in which something is the same; `thread` when it may differ between any two.
+// The largest group of threads in which something is the same; `thread` if it may differ between any two threads.
 enum class scope : std::uint8_t { grid, block, warp, thread };
 [[nodiscard]] inline char const* name_of(scope s) {
   static constexpr char const* names[] = {"grid", "block", "warp", "thread"};
   return names[static_cast<int>(s)];
 }
 
-// Bits of value::parameters beside those of the parameters 0..61 of the function at hand.
+// Bits of value::parameters. Bits 0 to 61 stand for the parameters of the analysed function, this_object for the object of a method, and
+// no_parameter for a parameter that is not followed.
 inline constexpr unsigned this_object = 62;
 inline constexpr unsigned no_parameter = 63;
 
-// How far a value, or a condition, is the same: in each group of `same_in`, if the parameters named are.
+// The knowledge about a value or a condition. It is the same in all threads of each group `same_in`, if each parameter whose bit is set in
+// `parameters` is.
 struct value {
   scope same_in = scope::grid;
   std::uint64_t parameters = 0;
-  int cause = -1;  // of `same_in`: index into program::causes
+  int cause = -1;  // why `same_in` is not grid: index into program::causes; -1: none
 
   [[nodiscard]] bool same_as(value const& other) const { return same_in == other.same_in && parameters == other.parameters; }
 };
+// The knowledge about a value that depends on both.
 [[nodiscard]] inline value join(value const& a, value const& b) {
   bool const first = a.same_in >= b.same_in;
   int const cause = first ? (a.cause >= 0 || a.same_in > b.same_in ? a.cause : b.cause) : b.cause;
@@ -36,13 +39,13 @@ struct value {
 }
 [[nodiscard]] inline value of_parameter(unsigned i) { return {scope::grid, std::uint64_t{1} << (i <= this_object ? i : no_parameter), -1}; }
 
-// A place in a file as it is on disk.
+// A place in the text of a file. Lines and columns count from 1.
 struct place {
   std::string file;
   unsigned offset = 0, line = 0, column = 0;
 };
 
-// Why something differs between threads; `from` is the cause of the cause.
+// The reason why something differs between threads. `from` is the index of the cause behind this one, or -1.
 enum class cause_kind : std::uint8_t { source, condition, loop, early_exit, data };
 struct cause {
   place at;
@@ -51,7 +54,7 @@ struct cause {
   cause_kind kind = cause_kind::source;
 };
 
-// A stretch of text that can be replaced: written out in a file, not made by a macro.
+// A stretch of a file's text that no macro produces. `editable`: the file may be changed. If `file` is empty, there is no such stretch.
 struct stretch {
   std::string file;
   unsigned offset = 0, length = 0;
@@ -66,17 +69,17 @@ struct site {
   place at;
   std::string callee, size_text;
   value size, control;
-  bool flagged = false;  // has a further argument already
+  bool flagged = false;  // already has a further argument
   stretch name;          // the callee's name, or the word `new`
   stretch close;         // the closing parenthesis, length 0
-  std::string macro;     // whose body has the call; empty: none
+  std::string macro;     // the macro whose body has the call; empty: none
   place macro_at;
-  std::string refused;  // why this kind cannot be rewritten; empty: it can
-  int arm_of = -1;      // the branch whose arm it stands in, by number, and which arm
+  std::string refused;  // why the call cannot be rewritten; empty: it can
+  int arm_of = -1;      // the innermost `if` around the call, by its file offset, or -1; then whether the call is in its else arm
   bool arm_else = false;
 };
 
-// A call of a function whose definition is in the files given, or that was registered.
+// A call of a function whose definition is in the files given.
 struct call {
   place at;
   std::string callee_key, callee;
@@ -93,21 +96,21 @@ enum class release_kind : std::uint8_t { free, destroy, destroy_array };
 struct release {
   release_kind kind = release_kind::free;
   place at;
-  stretch whole;    // of `delete p`: all of it, as `before` + the operand + `)`
-  stretch operand;  // of `delete p`
+  stretch whole;    // `delete p`, or the name `free` of a call
+  stretch operand;  // the p of `delete p`
   std::string macro, refused;
 };
 
 // A declaration of a function, where a parameter can be added.
 struct declaration {
   place at;
-  stretch close;      // before the closing parenthesis; length 0
-  stretch only_void;  // `(void)`: that word
+  stretch close;      // the place before the closing parenthesis; length 0
+  stretch only_void;  // the word in `(void)`, if it is there
   bool has_parameters = false;
   unsigned unit = 0;  // the translation unit that saw it
 };
 
-// A device function with a body, or an instantiation of one: what it does, in terms of its parameters.
+// The facts about a device function with a body, or about one instantiation of a template, in terms of its parameters.
 struct function_facts {
   std::string key;  // the same for all instantiations and declarations
   std::vector<site> sites;
@@ -115,25 +118,25 @@ struct function_facts {
   std::vector<release> releases;
   value result;
   std::map<unsigned, value> written;  // what is written through a parameter
-  std::uint64_t leaked = 0;           // parameters whose address is kept somewhere
+  std::uint64_t leaked = 0;           // bits of the parameters whose address or pointer value may be kept somewhere
   bool writes_memory = false;
-  value memory;        // what is written where no name says
-  value waits;         // not grid: ranks may have waited for messages (flow.hpp)
-  bool sends = false;  // messages
+  value memory;        // what is written to unknown memory
+  value waits;         // if not the same in the grid: ranks may have waited for messages (flow.hpp)
+  bool sends = false;  // it sends messages
 };
 
 // All instantiations of one function, and its declarations.
 struct function_unit {
   std::string key, name, parameter_name = "coalesce";
   place at;
-  bool root = false;
+  bool root = false;  // a kernel, or a function of --root: every thread calls it
   std::string fixed;  // why no parameter can be added; empty: one can
   place fixed_at;
   std::vector<declaration> declarations;
   std::vector<function_facts> instances;
 };
 
-// Something to tell the user.
+// A message to the user.
 enum class severity : std::uint8_t { remark, note, warning, error };
 struct diagnostic {
   severity level = severity::remark;
@@ -146,9 +149,9 @@ struct diagnostic {
   std::vector<hint> hints;
 };
 
-// Where heap initialisation and clean-up belong in a host main.
+// The places in the host's main for the initialisation and the clean-up of the heap.
 struct main_return {
-  stretch whole;       // `return e;`, without its semicolon's line end
+  stretch whole;       // `return e`, without the semicolon
   std::string result;  // the text of e
   bool constant = false, braced = false, conditional = false;
   place at;
@@ -160,22 +163,22 @@ struct main_function {
   std::vector<main_return> returns;
 };
 
-// A promise that was not proven of the program that came out, at the call that would have made it.
+// An objection to one call: the check of the rewritten program (verify.hpp) could not prove the rule `rule` there.
 struct objection {
   std::string rule, text;
-  diagnostic::hint cause;  // no text: none
+  diagnostic::hint cause;  // none if its text is empty
 };
 
-// The files given, and all that is known of them.
+// The files given, and all that is known about them.
 struct program {
   std::vector<cause> causes;
   std::map<std::string, function_unit> functions;  // by key
   std::vector<main_function> mains;
   std::vector<diagnostic> diagnostics;
-  std::map<std::string, std::string> texts;                          // of each user's file that was read, by path
+  std::map<std::string, std::string> texts;                          // of each file of the user that was read, by path
   std::set<std::string> editable;                                    // paths of the files given
-  std::map<std::string, stretch> after_includes;                     // where a further #include goes, in files that were parsed
-  std::set<std::string> has_include;                                 // files that have it already
+  std::map<std::string, stretch> after_includes;                     // by path of a parsed file: where a further #include goes
+  std::set<std::string> has_include;                                 // files that already include the heap's header
   std::map<std::pair<std::string, unsigned>, objection> objections;  // by file and offset
 };
 

@@ -90,7 +90,7 @@ value flow::differs(SourceLocation at, std::string const& text, cause_kind kind,
   return {scope::thread, 0, a_.cause_at(context_, at, kind, text, from)};
 }
 
-// The control that a condition adds to the code that it guards.
+// The condition as it applies to the code that it guards, with `text` as the cause of a difference.
 value flow::branch(value condition, SourceLocation at, cause_kind kind, char const* text) {
   if (pattern_ && condition.same_in != scope::grid) condition.same_in = scope::thread;
   if (condition.same_in != scope::grid) condition.cause = a_.cause_at(context_, at, kind, text, condition.cause);
@@ -148,7 +148,7 @@ void flow::walk(Stmt const* s) {
     walk(loop->getRangeStmt());
     walk(loop->getBeginStmt());
     walk(loop->getEndStmt());
-    walk(loop->getLoopVarStmt());  // made from the iterator, whose value is that of all passes
+    walk(loop->getLoopVarStmt());  // initialised from the iterator, whose value stands for all passes
     walk_loop(s, loop->getCond(), loop->getInc(), loop->getBody(), false);
   } else if (auto const* choice = dyn_cast<SwitchStmt>(s)) {
     walk_switch(choice);
@@ -192,7 +192,7 @@ void flow::walk_declaration(VarDecl const* v) {
   now_.variables[v] = join(what, here());
 }
 
-// The variable of a loop's condition, which is made again for each pass, from the values of that moment.
+// Handles a variable that a loop's condition declares. Each pass initialises it again, from the values at that time.
 void flow::walk_condition_variable(VarDecl const* v) {
   walk_declaration(v);
   made_anew_.insert(v);
@@ -209,8 +209,8 @@ void flow::leave_function(Stmt const* s) {
     if (!function_->getReturnType()->isVoidType()) facts_.result = join(facts_.result, join(result, here()));
   }
   leave_with_messages();
-  // Threads that leave a kernel are gone, and allocators that count the live threads do not wait for them. Threads that leave another
-  // function continue behind it.
+  // Threads that return from a kernel end. A heap that counts the live threads (`census`) does not wait for them. Threads that return from
+  // another function go on in its caller.
   if (!root_ || !a_.asked.census)
     left_ = join(left_, branch(here(), s->getBeginLoc(), cause_kind::early_exit, "threads return early here"));
   now_.reachable = false;
@@ -242,7 +242,7 @@ void flow::walk_if(IfStmt const* s) {
 void flow::walk_for(ForStmt const* s) {
   walk(s->getInit());
   if (auto const* v = s->getConditionVariable()) walk_condition_variable(v);
-  // The pattern level follows only the counter of a loop, which only the loop's head changes.
+  // The analysis by patterns follows only a loop's counter, and only if nothing but the loop's head changes it.
   std::set<VarDecl const*> counters;
   if (auto const* declared = dyn_cast_or_null<DeclStmt>(s->getInit()); pattern_ && declared != nullptr) {
     std::set<VarDecl const*> assigned;
@@ -275,7 +275,7 @@ void flow::walk_loop(Stmt const* s, Expr const* condition, Stmt const* step, Stm
     state const head = now_;
     value const left_before = left_, trip_before = trip;
     frames_.push_back({true, {}, {}, {}, {}});
-    // Threads that leave in one pass are missing in the next: passes are walked until that is known.
+    // Threads that leave the loop in one pass are missing in the next. So the body is walked until the conditions of leaving stay the same.
     value leaves;
     // Ends: values only rise, and there are finitely many.
     for (;;) {

@@ -1,8 +1,9 @@
-// The data flow of one function: visits its body once for straight code and until nothing changes for loops, with the values of variables
-// and the conditions under which each statement is reached.
+// The data flow of one function: the values of variables, and the conditions under which each statement is reached. The analysis visits
+// straight code once, and a loop until nothing changes.
 //
-// Control is structured here: in a function with goto, assembly that jumps, or try, all statements count as reached differently. A value
-// that is assigned under a condition that differs between threads counts as different, which covers the joins after branches and loops.
+// The analysis follows structured control flow only: in a function with goto, try, or assembly that jumps, all statements count as reached
+// under conditions that differ between threads. A value that is assigned under such a condition counts as different between threads itself.
+// This covers the joins after branches and loops.
 #pragma once
 
 #include "analysis.hpp"
@@ -26,14 +27,14 @@ class flow {
   struct state {
     std::map<clang::VarDecl const*, value> variables;
     std::set<clang::VarDecl const*> shared_written;  // since the last barrier
-    bool shared_unknown = false;                     // something was written that may be shared memory
+    bool shared_unknown = false;                     // a write to unknown memory may have changed shared memory
     bool reachable = true;
-    value waits;        // grid: since all ranks met, none has waited for a message that may be sent after an allocation that follows
-    bool sent = false;  // a message, since then
+    value waits;        // its group is the grid as long as no rank has waited for a message since all ranks last met (note_message)
+    bool sent = false;  // a message was sent since then
   };
   struct frame {
     bool is_loop;
-    value left, skipped;  // conditions of break, of continue
+    value left, skipped;  // the conditions under which threads break, and continue
     std::vector<state> after_break, after_continue;
   };
   // The object of which an lvalue is a part.
@@ -41,7 +42,7 @@ class flow {
     clang::VarDecl const* variable = nullptr;
     bool whole = true;
     bool of_this = false, captured = false;
-    bool through_pointer = false;  // `variable` is a pointer that is followed
+    bool through_pointer = false;  // the lvalue is what the pointer `variable` points to
     value index;
   };
 
@@ -55,8 +56,8 @@ class flow {
   void walk_switch(clang::SwitchStmt const* s);
   void leave_function(clang::Stmt const* s);
   void leave_with_messages();
-  [[nodiscard]] value here() const;      // under which conditions the statement at hand is reached
-  [[nodiscard]] value together() const;  // and whether threads that reach it may wait there for one another
+  [[nodiscard]] value here() const;      // the conditions under which the current statement is reached
+  [[nodiscard]] value together() const;  // these, and whether threads that reach it may wait for one another there
   [[nodiscard]] value branch(value condition, clang::SourceLocation at, cause_kind kind, char const* text);
   [[nodiscard]] bool is_opaque(clang::Stmt const* s, bool in_switch = false) const;
   static void join_into(state& into, state const& other);
@@ -99,7 +100,7 @@ class flow {
   bool users_, root_, pattern_;
 
   state now_;
-  value control_;  // of the statement at hand, without what frames add
+  value control_;  // the conditions of the current statement, without those in frames_ and left_
   value left_;     // conditions under which threads have returned and are still alive
   value object_;   // *this
   std::vector<frame> frames_;

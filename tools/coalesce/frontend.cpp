@@ -35,7 +35,8 @@ class error_collector : public clang::DiagnosticConsumer {
     // nvcc accepts registers in assembly such as %laneid.
     auto& how = preprocessor->getDiagnostics();
     how.setSeverity(clang::diag::err_asm_invalid_escape, clang::diag::Severity::Ignored, {});
-    // nvcc also accepts kernels that launch kernels, and objects with constructors in shared memory. Clang's tree has a hole there.
+    // nvcc also accepts kernels that launch kernels, and objects with constructors in shared memory. Clang rejects these, and its tree
+    // lacks the expression there.
     how.setSeverity(clang::diag::err_ref_bad_target, clang::diag::Severity::Remark, {});
     how.setSeverity(clang::diag::err_shared_var_init, clang::diag::Severity::Remark, {});
   }
@@ -54,7 +55,8 @@ class error_collector : public clang::DiagnosticConsumer {
   std::vector<diagnostic>& to_;
 };
 
-// The command line with the contents of its files of options, which CMake's Makefile generator writes. `missing`: a file that is not there.
+// The command line with the contents of its options files, which CMake's Makefile generator writes. `missing` becomes the path of an
+// options file that cannot be read.
 std::vector<std::string> with_option_files(std::vector<std::string> const& command, std::string const& folder, std::string& missing) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < command.size(); ++i) {
@@ -78,7 +80,7 @@ std::vector<std::string> with_option_files(std::vector<std::string> const& comma
   return words;
 }
 
-// The options of an nvcc or clang command line that say how to read the source.
+// The options of an nvcc or clang command line that matter for parsing.
 std::vector<std::string> reading_options(std::vector<std::string> const& command, std::string const& folder) {
   std::vector<std::string> kept;
   auto const absolute = [&](std::string const& path) { return fs::path{path}.is_absolute() ? path : (fs::path{folder} / path).string(); };
@@ -113,8 +115,9 @@ std::vector<std::string> reading_options(std::vector<std::string> const& command
   return kept;
 }
 
-// Clang's header of CUDA's functions, without the second malloc and free that it has in `std`, which a program that uses that namespace
-// could not tell from the first.
+// The path and the text of Clang's header with CUDA's functions. The text declares `malloc` and `free` in `std` as the global ones, because
+// Clang's own second pair makes calls ambiguous in a program that uses the namespace `std`. Both are empty if the header is not as
+// expected.
 std::pair<std::string, std::string> runtime_wrapper() {
   std::string const path = COALESCE_RESOURCE_DIR "/include/__clang_cuda_runtime_wrapper.h";
   std::string text;
@@ -144,7 +147,7 @@ bool has_option(std::vector<std::string> const& words, std::string const& beginn
   return false;
 }
 
-// Clang accepts `__shared__` only behind `alignas(...)`, and nvcc in front of it too: the two are swapped, and nothing else moves.
+// nvcc accepts `__shared__` before or after `alignas(...)`, and Clang only after it. Swaps the two; all other offsets in the text stay.
 std::string with_shared_behind(std::string text) {
   constexpr std::string_view shared = "__shared__", aligned = "alignas";
   for (auto at = text.find(shared); at != std::string::npos; at = text.find(shared, at + 1)) {
@@ -163,7 +166,8 @@ std::string with_shared_behind(std::string text) {
   return text;
 }
 
-// nvcc accepts operands of assembly without a comma between them, and Clang does not: the first blank between two becomes a comma.
+// nvcc accepts operands of assembly without a comma between them, and Clang does not. Replaces the first blank between two operands by a
+// comma.
 std::string with_commas_in_assembly(std::string text) {
   for (auto at = text.find("asm"); at != std::string::npos; at = text.find("asm", at + 3)) {
     bool in_text = false;
@@ -193,11 +197,12 @@ std::string as_clang_reads(std::string const& text, language in) {
   return in == language::cuda ? with_commas_in_assembly(with_shared_behind(text)) : text;
 }
 
-// `missing`: a file that the options name and that is not there.
+// The arguments with which Clang parses `file`. `missing` becomes the path of an options file that cannot be read.
 std::vector<std::string> arguments_for(options const& asked, std::string const& file, language in, std::string& missing) {
   std::vector<std::string> words{"-fsyntax-only", "-w", "-ferror-limit=20", "-resource-dir", COALESCE_RESOURCE_DIR};
   if (in == language::c) {
-    // For mistakes of which GCC 12 only warns. Functions test the kinds of letters: as macros they would read tables of the C library.
+    // GCC 12 only warns about these mistakes, so they are no errors here. __NO_CTYPE makes isdigit and its like functions: as macros they
+    // would read tables of the C library.
     words.insert(words.end(), {"-x", "c", "-I", COALESCE_STUBS "/mpi", "-D__NO_CTYPE"});
     for (auto const* let : {"implicit-function-declaration", "implicit-int", "int-conversion", "incompatible-function-pointer-types",
                             "return-mismatch", "return-type"})
@@ -212,7 +217,7 @@ std::vector<std::string> arguments_for(options const& asked, std::string const& 
     words.insert(words.end(),
                  {"-nocudainc", "-nocudalib", "-include", COALESCE_STUBS "/cuda_stub.hpp", "-isystem", COALESCE_STUBS "/no_toolkit"});
   } else if (in == language::cuda) {
-    // CUDA 13 no longer has a texture header, which Clang 19 includes; curand may be missing. Empty headers suffice.
+    // CUDA 13 has no longer the texture header that Clang 19 includes, and cuRAND's headers may be missing. Empty headers suffice.
     words.insert(words.end(), {"--cuda-path=" + toolkit, "-isystem", COALESCE_STUBS "/toolkit", "-isystem", toolkit + "/include/cccl",
                                "-include", COALESCE_STUBS "/toolkit_more.hpp", "-idirafter", COALESCE_STUBS "/compiler"});
   }
@@ -283,7 +288,7 @@ std::vector<diagnostic> run_on(options const& asked, std::string const& file, st
   auto const memory = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
   auto const wrapper = runtime_wrapper();
   if (in == language::cuda && !wrapper.first.empty()) memory->addFile(wrapper.first, 0, llvm::MemoryBuffer::getMemBuffer(wrapper.second));
-  std::vector<std::string> read;  // what the files of memory have, until all is done
+  std::vector<std::string> read;  // the contents of the files in `memory`, which refers to them
   read.reserve(texts.size());
   for (auto const& [path, text] : texts) {
     read.push_back(as_clang_reads(text, in));
@@ -292,7 +297,7 @@ std::vector<diagnostic> run_on(options const& asked, std::string const& file, st
   auto const files = llvm::makeIntrusiveRefCnt<llvm::vfs::OverlayFileSystem>(llvm::vfs::getRealFileSystem());
   files->pushOverlay(memory);
   auto const manager = llvm::makeIntrusiveRefCnt<clang::FileManager>(clang::FileSystemOptions{}, files);
-  std::string missing;  // parse() has said it
+  std::string missing;  // parse() has reported it
   auto words = arguments_for(asked, file, in, missing);
   words.insert(words.begin(), "gpuheap-coalesce");
   words.push_back(file);

@@ -22,20 +22,20 @@ struct parsed {
   std::vector<diagnostic> errors;
 };
 
-// The language to parse: CUDA for the device, C, or the CUDA that a C program of MPI became.
+// The language to parse: CUDA for the device, C, or the CUDA code into which a C program with MPI was translated.
 enum class language { cuda, c, cuda_of_c };
 
 // Parses `file`. `texts` replace the contents of files with those paths.
 [[nodiscard]] parsed parse(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts,
                            language in = language::cuda);
 
-// Runs `action` over `file` in the same way, for actions that make code. Returns the errors.
+// Parses `file` as parse() does, and runs `action`, which may generate code. Returns the errors.
 [[nodiscard]] std::vector<diagnostic> run_on(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts,
                                              language in, std::unique_ptr<clang::FrontendAction> action);
 
-// The path under which a file is known here: absolute, without links.
+// The path under which a file is known here: absolute, without symbolic links.
 [[nodiscard]] std::string path_of(std::string const& name);
-// True for the tool's own headers, which take the place of others.
+// Whether `path` is one of the tool's own headers, which replace others.
 [[nodiscard]] bool is_stub(std::string const& path);
 
 // The place in a file. A place inside a macro's expansion is where the macro is used.

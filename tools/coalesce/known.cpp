@@ -59,7 +59,7 @@ constexpr std::array named{
     entry{"__nvvm_read_ptx_sreg_ctaid_z", effect::uniform_in_block},
 };
 
-// Arithmetic functions whose definitions are in the toolkit's libraries. Each name stands for the one with a final f, too.
+// Arithmetic functions whose definitions are in the toolkit's libraries. Each name also stands for the name with a final f.
 constexpr std::array<std::string_view, 40> arithmetic{
     "min",     "max",    "abs",      "labs", "llabs", "fabs",   "fmin",     "fmax",   "sqrt",    "rsqrt",
     "cbrt",    "exp",    "exp2",     "log",  "log2",  "log10",  "pow",      "floor",  "ceil",    "round",
@@ -75,7 +75,7 @@ std::optional<effect> effect_of(std::string_view function) {
   }
   if (function.starts_with("__nv_")) return effect::pure;  // libdevice
   if (function.starts_with("__nvvm_read_ptx_sreg_n") || function == "__nvvm_read_ptx_sreg_warpsize") return effect::pure;
-  if (function.starts_with("__nvvm_")) return effect::differs;  // the thread's, the lane's, and exchanges between lanes
+  if (function.starts_with("__nvvm_")) return effect::differs;  // registers of the thread or the lane, and exchanges between lanes
   auto const is = [&](std::string_view name) { return name == function; };
   if (std::any_of(arithmetic.begin(), arithmetic.end(), is)) return effect::pure;
   if (function.ends_with('f')) {

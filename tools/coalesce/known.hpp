@@ -26,11 +26,12 @@ enum class effect {
 // The largest group of threads in which a special variable (threadIdx, ...) has one value.
 [[nodiscard]] std::optional<scope> scope_of_variable(std::string_view name);
 
-// Calls of MPI in which a rank may wait for what another one does later, and calls in which all ranks of a communicator meet.
+// Calls of MPI in which a rank may wait for something that another rank does later, and calls in which all ranks of a communicator meet.
 [[nodiscard]] bool is_waiting_of_ranks(std::string_view function);
 [[nodiscard]] bool is_meeting_of_ranks(std::string_view function);
 
-// Whether a function of gpuheap/mpi/c_library.hpp, by its qualified name, returns a value that depends on its texts and numbers alone.
+// Whether a function of gpuheap/mpi/c_library.hpp, by its qualified name, returns a value that depends on nothing but its arguments, which
+// are strings and numbers.
 [[nodiscard]] bool follows_from_texts(std::string_view function);
 
 }  // namespace coalesce

@@ -1,4 +1,4 @@
-// Arrays whose length is known only at run time: their elements become a block of the heap for as long as the array is in scope
+// Arrays whose length is known only at run time. Their elements become a block of the heap for as long as the array is in scope
 // (gpuheap/mpi/c/local_arrays.hpp).
 #include "frontend.hpp"
 #include "translator.hpp"
@@ -42,7 +42,7 @@ std::uint64_t local_bytes(ASTContext const& context, QualType type) {
 
 namespace {
 
-// The lengths of an array, outermost first.
+// The lengths of an array, outermost first; null for a length that is an integer constant.
 std::vector<Expr const*> lengths_of(ASTContext const& context, QualType type) {
   std::vector<Expr const*> lengths;
   while (auto const* array = context.getAsArrayType(type)) {
@@ -84,10 +84,11 @@ void local_arrays::look_at(DeclStmt const* s, bool in_block) {
     place const at = t_.at(context_, v->getLocation());
     std::string const name = "`" + v->getNameAsString() + "`";
     if (context_.getAsArrayType(v->getType()) == nullptr)
-      t_.error("M5", at, name + " points to arrays whose length is known at run time only, which C++ has not: point to their elements");
+      t_.error("M5", at,
+               name + " points to arrays whose length is known at run time only, which C++ does not allow: point to their elements");
     else if (!in_block || s->getEndLoc().isMacroID() || v->getLocation().isMacroID())
       t_.error("M5", at,
-               "the length of " + name + " is known at run time only: declare it on a line of its own, in braces and by no macro");
+               "the length of " + name + " is known at run time only: declare it on a line of its own, in braces and not by a macro");
     else
       declare(v, s->getEndLoc());
   }
@@ -143,7 +144,7 @@ void local_arrays::declare(VarDecl const* v, SourceLocation semicolon) {
   t_.changes.insert({at.file, t_.at(context_, semicolon).offset + 1, 0, true}, after);
 }
 
-// `double row[n]` is a pointer in C++, too, but without the length.
+// A parameter `double row[n]` is a pointer. C++ does not allow the length there, so it is removed.
 void local_arrays::look_at(ParmVarDecl const* v) {
   if (!v->getOriginalType()->isVariablyModifiedType()) return;
   place const at = t_.at(context_, v->getLocation());

@@ -23,7 +23,8 @@ namespace {
 
 std::string qualified(clang::FunctionDecl const* f) { return f->getQualifiedNameAsString(); }
 
-// Whether a call of `f` makes a promise: the collective heap's calls, and functions registered.
+// Whether a call of `f` can promise that all threads reach it together: `f` allocates from the collective heap, or is a registered
+// function.
 bool takes_promise(options const& asked, clang::FunctionDecl const* f) {
   std::string const name = qualified(f);
   if (asked.registered.count(name) != 0) return true;
@@ -34,8 +35,8 @@ bool takes_promise(options const& asked, clang::FunctionDecl const* f) {
   return name.rfind("gpuheap::coalesced::", 0) == 0 && (name.ends_with("::malloc") || name.ends_with("::calloc"));
 }
 
-// A function that marks the end of a thread at a `return` in a root: without the mark, the module would not show where the branches behind
-// it rejoin.
+// A function whose call marks the end of a thread, at a `return` in a root. Without the mark, a branch that returns would seem to meet the
+// other branches at the end of the root.
 class thread_end {
  public:
   explicit thread_end(clang::ASTContext& context) : context_{context} {
@@ -78,7 +79,8 @@ class thread_end {
 
 bool is_root(options const& asked, clang::FunctionDecl const* f) { return is_kernel(f) || asked.roots.count(qualified(f)) != 0; }
 
-// Passes on to Clang's own consumer the functions to emit: roots with their returns marked, and virtual functions, which no call names.
+// Passes all declarations on to Clang's code generator. Marks the returns of roots before, and has virtual functions emitted too, although
+// no call names them.
 class preparation : public clang::ASTConsumer, public clang::RecursiveASTVisitor<preparation> {
  public:
   preparation(options const& asked, clang::CodeGenerator* generator, std::set<std::string>& virtuals)
@@ -128,13 +130,13 @@ class preparation : public clang::ASTConsumer, public clang::RecursiveASTVisitor
   std::set<clang::CXXMethodDecl const*> methods_;
 };
 
-// Emits the module of one source, without any pass over it, and notes the kinds of its functions.
+// Emits the module of one source, without optimising it, and records the kinds of its functions.
 class emission : public clang::ASTFrontendAction {
  public:
   emission(options const& asked, lowered& to, std::unique_ptr<llvm::Module>& module) : asked_{asked}, to_{to}, module_{module} {}
 
  protected:
-  // Clang must not exploit undefined behaviour, since nvcc's optimizer follows other rules than LLVM's.
+  // Clang must not exploit undefined behaviour, because nvcc's optimizer follows other rules than LLVM's.
   bool BeginInvocation(clang::CompilerInstance& compiler) override {
     auto& how = compiler.getCodeGenOpts();
     how.OptimizationLevel = 0;
@@ -183,7 +185,7 @@ class emission : public clang::ASTFrontendAction {
     } else if (is_root(asked_, what)) {
       to_.roots.insert(f.getName().str());
     } else if (virtuals_.count(f.getName().str()) != 0) {
-      f.setLinkage(llvm::GlobalValue::WeakAnyLinkage);  // keeps the function, for calls that may reach it
+      f.setLinkage(llvm::GlobalValue::WeakAnyLinkage);  // keeps the function, because a virtual call may reach it
     }
   }
 
@@ -194,7 +196,7 @@ class emission : public clang::ASTFrontendAction {
   std::set<std::string> virtuals_;
 };
 
-// Inlines everything into the roots, and makes variables values. Calls with a promise keep their place.
+// Inlines all functions into the roots, and turns variables into values. Calls with a promise stay where they are.
 void simplify(lowered& l) {
   for (auto& f : *l.module) {
     if (f.getName() == thread_ends) f.addFnAttr(llvm::Attribute::NoMerge);

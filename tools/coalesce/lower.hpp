@@ -23,14 +23,14 @@ struct outside {
   std::string name;          // qualified, without parameters
   std::set<unsigned> reads;  // pointer parameters whose target is const
   bool users = false;        // a function of the user's code, which may have any effect
-  bool allocates = false;    // an allocation whose last argument is a promise
+  bool allocates = false;    // an allocation whose last argument is a promise (verify.hpp)
 };
 
 struct lowered {
   std::unique_ptr<llvm::LLVMContext> context;
   std::unique_ptr<llvm::Module> module;  // null after errors
   std::map<std::string, outside> outsides;
-  std::set<std::string> roots;  // functions that every thread calls
+  std::set<std::string> roots;  // kernels, and functions of --root: every thread calls them
   std::vector<diagnostic> errors;
 };
 

@@ -1,5 +1,5 @@
-// gpuheap-coalesce: reads CUDA files, decides which allocations all threads make together, and rewrites them; or makes CUDA of a C program
-// of MPI first.
+// gpuheap-coalesce: reads CUDA files, decides which allocations all threads make together, and rewrites them. With --mpi, it first
+// translates a C program with MPI to CUDA.
 #include "mpi_program.hpp"
 #include "pipeline.hpp"
 #include "report.hpp"

@@ -16,9 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char const* first_words = "// Made of ";  // the line that heads a file that this command wrote
+constexpr char const* first_words = "// Made of ";  // the begin of the first line of each file that this command writes
 
-// A message about the translated program, in the words of the C program.
+// A message about the translated program, with the names of the C program.
 std::string in_c(std::string text) {
   for (std::string const begin : {"gpuheap::mpi::own<", "gpuheap::mpi::c::", "gpuheap::coalesced::"}) {
     for (auto at = text.find(begin); at != std::string::npos; at = text.find(begin, at)) {
@@ -58,7 +58,7 @@ class way_back {
   program const& c_;
 };
 
-// Rewords Clang's errors about names of MPI that are missing: the device MPI lacks them.
+// Rewords Clang's errors about names of MPI that the device MPI does not have.
 void name_what_is_outside_the_subset(program& c) {
   for (auto& d : c.diagnostics) {
     auto const begin = d.text.find("'MPI_");
@@ -88,7 +88,7 @@ std::string headed(std::string const& c_file, std::string const& text) {
   return first_words + fs::path{c_file}.filename().string() + " by gpuheap coalesce --mpi\n" + text;
 }
 
-// The places of the files of --output.
+// The places of the files under --output.
 output_places places_of(options const& asked, translation const& made, program const& c) {
   std::set<std::string> files;
   for (auto const& [cuda, text] : made.texts) files.insert(cuda);
@@ -96,7 +96,7 @@ output_places places_of(options const& asked, translation const& made, program c
   for (auto const& [cuda, to] : places.of) {
     std::string there;
     if (read_file(to, there) && there.rfind(first_words, 0) != 0)
-      places.problem = to + " is there and is not of this command's making: remove it, or choose another folder for --output";
+      places.problem = to + " exists, and this command did not write it: remove it, or choose another folder for --output";
   }
   return places;
 }
@@ -137,7 +137,7 @@ int run_mpi(options const& asked, program& c, std::vector<std::string> const& so
   for (auto& d : cuda.diagnostics) {
     if (d.id == "E1" || d.id == "E4") {
       d.id = "M5";
-      d.text = "as C++ this does not compile: " + d.text + ". Write it so that both languages take it";
+      d.text = "as C++ this does not compile: " + d.text + ". Write it so that both languages accept it";
     }
     back(d);
     c.diagnostics.push_back(d);

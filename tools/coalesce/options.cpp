@@ -9,7 +9,7 @@ namespace coalesce {
 namespace {
 
 constexpr char const* usage =
-#include "usage.inc"  // which the command line shows too where this tool is not built
+#include "usage.inc"  // the command line `gpuheap` shows the same text where this tool is not built
     ;
 
 std::optional<options> complain(std::string const& text, int& code) {

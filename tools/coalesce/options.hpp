@@ -10,7 +10,7 @@
 
 namespace coalesce {
 
-inline constexpr int done = 0, nothing_to_do = 1, failed = 2;  // exit codes, as all commands of the project have them
+inline constexpr int done = 0, nothing_to_do = 1, failed = 2;  // exit codes, the same for all commands of the project
 
 struct options {
   std::vector<std::string> files;
@@ -21,8 +21,8 @@ struct options {
   std::string heap_bytes;             // the argument of init(), as C++ text
   std::set<std::string> registered, roots;
   scope level = scope::block;
-  bool pattern = false;  // the paper's pattern matching instead of the data flow
-  bool census = true;    // the allocators count the threads that are still there
+  bool pattern = false;  // --analysis pattern: the paper's pattern matching instead of the data flow
+  bool census = true;    // the collective heap counts the threads that have not ended
   bool dynamic = false, dry = false, in_place = false, json = false, no_toolkit = false, init = true, quiet = false;
   bool mpi = false;  // the files are a C program of MPI
 };

@@ -25,7 +25,7 @@ bool is_header(std::string const& path) {
   return ending == ".h" || ending == ".hh" || ending == ".hpp" || ending == ".cuh" || ending == ".inl";
 }
 
-// The place in the old text from which a line and a column of the new text come.
+// The place in the old text that `at`, a line and a column of the new text, comes from.
 place way_back(place const& at, edits const& changes, program const& p, std::map<std::string, std::string> const& rewritten) {
   auto const old_text = p.texts.find(at.file);
   if (old_text == p.texts.end()) return at;
@@ -43,7 +43,7 @@ place way_back(place const& at, edits const& changes, program const& p, std::map
   return was;
 }
 
-// The call that made the promise: the one with `true` in it.
+// The places that pass `true`, and so made the promise: those in `calls`, or else those on their lines, or else all.
 std::set<std::pair<std::string, unsigned>> makers_of(std::vector<place> const& calls, decisions const& decided) {
   std::set<std::pair<std::string, unsigned>> exact, on_line, all;
   auto const take = [&](place const& at, verdict is) {
@@ -60,7 +60,8 @@ std::set<std::pair<std::string, unsigned>> makers_of(std::vector<place> const& c
   return !exact.empty() ? exact : !on_line.empty() ? on_line : all;
 }
 
-// Parses every source with the changed texts: the result must compile, and keep its promises. True: some promises were taken back.
+// Compiles the rewritten program, and checks its promises. Reports errors, and adds an objection for each promise that is not proven.
+// Returns whether objections were added.
 bool object(options const& asked, program& p, std::vector<std::string> const& sources, std::map<std::string, std::string> const& rewritten,
             language in, outcome const& made) {
   auto const code = lower(asked, sources, rewritten, in);
@@ -125,6 +126,7 @@ outcome coalesce_program(options const& asked, program& p, std::vector<std::stri
   facts.run();
   units.clear();
   auto const said = p.diagnostics;
+  // New objections change the decisions, so this repeats until there are none.
   do {
     p.diagnostics = said;
     result.decided = decide(asked, p);
@@ -132,7 +134,8 @@ outcome coalesce_program(options const& asked, program& p, std::vector<std::stri
     if (has_errors(p) || result.changes.empty()) break;
     for (auto& hole : holes) {
       hole.level = severity::error;
-      hole.text = "the rewriter cannot follow this: " + hole.text + ": a program that allocates on the device and has it is left as it is";
+      hole.text =
+          "the rewriter cannot follow this: " + hole.text + ": a program that allocates on the device and contains this is left unchanged";
       p.diagnostics.push_back(hole);
     }
     if (!holes.empty()) break;

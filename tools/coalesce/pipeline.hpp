@@ -1,4 +1,4 @@
-// The steps that CUDA programs and C programs of MPI have in common: reading the files named, parsing, deciding, rewriting, writing.
+// The steps that CUDA programs and C programs with MPI have in common: reading the files named, parsing, deciding, rewriting, writing.
 #pragma once
 
 #include "decide.hpp"
@@ -26,8 +26,8 @@ struct outcome {
   decisions decided;
   edits changes;
 };
-// Parses, decides and rewrites, and parses the result again. `texts` replace the contents of files. Errors become diagnostics of `p`; those
-// of the first parse have the id E1, and end the work.
+// Parses the sources, decides, rewrites, and checks the result. `texts` replace the contents of files. Errors become diagnostics of `p`;
+// those of the first parse have the id E1, and end the work.
 [[nodiscard]] outcome coalesce_program(options const& asked, program& p, std::vector<std::string> const& sources,
                                        std::map<std::string, std::string> const& texts, language in);
 
@@ -38,11 +38,11 @@ int refuse(options const& asked, program const& p, char const* why);
 // The places of files under --output. Folders below the files' common folder are kept, so that their #includes still work.
 struct output_places {
   std::map<std::string, std::string> of;  // by path
-  std::string problem;                    // why they cannot be written there; empty: they can
+  std::string problem;                    // why the files cannot be written there; empty: they can
 };
 [[nodiscard]] output_places places_under(std::string const& folder, std::set<std::string> const& files,
                                          std::set<std::string> const& inputs);
-// Writes the files, and prints that it did. Makes missing folders. Returns an exit code.
+// Writes the files, and prints their paths. Makes missing folders. Returns an exit code.
 int write_files(std::vector<rewritten_file> const& files, bool must_match);
 
 }  // namespace coalesce

@@ -1,4 +1,4 @@
-// Functions of a C program, which all become device functions, main among them; and what they call.
+// Turns all functions of a C program, including main, into device functions, and replaces their calls of the C library.
 #include "c_library.hpp"
 #include "frontend.hpp"
 #include "translator.hpp"
@@ -30,7 +30,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
 
   bool TraverseDeclStmt(DeclStmt* s) {
     place const begin = t_.at(context_, s->getBeginLoc());
-    if (variables_.moved.count({begin.file, begin.offset}) != 0) return true;  // its text has moved unchanged
+    if (variables_.moved.count({begin.file, begin.offset}) != 0) return true;  // its text has moved, unchanged (rank_variables.cpp)
     auto const parents = context_.getParents(*s);
     bool const in_block = !parents.empty() && (parents[0].get<CompoundStmt>() != nullptr || parents[0].get<SwitchCase>() != nullptr);
     arrays_.look_at(s, in_block);
@@ -47,10 +47,11 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     std::string const name = f->getNameAsString();
     if (is_of_library(f)) return forget_declaration(f), true;
     if (f->isVariadic() && f->hasPrototype())
-      t_.error("M6", at,
-               "`" + name + "` takes a variable number of arguments, which device code cannot: give it a fixed number, or an array");
+      t_.error(
+          "M6", at,
+          "`" + name + "` takes a variable number of arguments, which device code does not support: give it a fixed number, or an array");
     if (!f->hasPrototype() && f->getNumParams() != 0)
-      t_.error("M5", at, "C++ has no definitions of this old form: write the types into the parentheses of `" + name + "`");
+      t_.error("M5", at, "C++ does not have this old form of definition: write the types into the parentheses of `" + name + "`");
     refuse_type(f->getReturnType(), at);
     if (f->isMain() && f->doesThisDeclarationHaveABody()) return translate_main(f), true;
     (void)t_.insert_before(context_, f->getBeginLoc(), "GPUHEAP_FN ", "function");
@@ -58,11 +59,12 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     return true;
   }
 
-  // Whether the program itself declares a function that a header of the C library declares.
+  // Whether `f` is the program's own declaration of a function of the C library.
   [[nodiscard]] bool is_of_library(FunctionDecl const* f) const {
     std::string const name = f->getNameAsString();
     return t_.defined.count(name) == 0 && availability_of(name) == availability::renamed;
   }
+  // Removes such a declaration.
   void forget_declaration(FunctionDecl const* f) {
     auto const where = stretch_of(context_, t_.found, f->getSourceRange());
     std::string const& text = where.file.empty() ? "" : t_.found.texts.at(where.file);
@@ -72,7 +74,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     t_.changes.replace({where.file, where.offset, where.length, true}, "");
   }
 
-  // Reports local arrays that do not fit a GPU thread's stack.
+  // Reports local variables that do not fit a GPU thread's stack.
   void check_stack(FunctionDecl const* f) {
     std::uint64_t all = 0, most = 0;
     VarDecl const* largest = nullptr;
@@ -93,14 +95,14 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
                  std::to_string(stack_limit) + " at most: use malloc and free, or make it static");
   }
 
-  // Functions of one name in several files are different ones if they are static.
+  // The key of `f` in translator::frames. Static functions of one name in several files have different keys.
   [[nodiscard]] std::string frame_of(FunctionDecl const* f) const {
     auto const name = f->getNameAsString();
     return f->isExternallyVisible() ? name : name + " in " + t_.at(context_, f->getLocation()).file;
   }
 
-  // In C a function may reach its end without a return if no caller uses the value. In C++ that is undefined, so any value is returned
-  // there.
+  // In C a function may reach its end without a return if no caller uses the value. In C++ that is undefined behaviour, so a `return` of
+  // some value is inserted.
   void return_at_end(FunctionDecl const* f) {
     auto const* body = dyn_cast<CompoundStmt>(f->getBody());
     if (body == nullptr || f->getReturnType()->isVoidType() || f->isNoReturn()) return;
@@ -123,6 +125,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     (void)t_.insert_before(context_, body->getRBracLoc(), "  return " + nothing + ";\n", "end of a function");
   }
 
+  // Whether control may reach the end of `f` without a return.
   bool may_end(FunctionDecl const* f) {
     CFG::BuildOptions how;
     how.PruneTriviallyFalseEdges = true;
@@ -196,7 +199,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     return true;
   }
   bool VisitImplicitCastExpr(ImplicitCastExpr* e) { return conversions_.look_at(e), true; }
-  // Arithmetic on pointers to void: GNU C counts bytes, and C++ does not have it.
+  // Arithmetic on a pointer to void counts bytes in GNU C and does not exist in C++. A cast to char* is inserted.
   bool VisitBinaryOperator(BinaryOperator* e) {
     auto const type = e->getLHS()->getType();
     if (!e->isAdditiveOp() || !type->isVoidPointerType() || e->getLHS()->getBeginLoc().isMacroID()) return true;
@@ -235,8 +238,8 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
         if (e->getDecl() == words) written = written || !is_read(e);
         return true;
       }
-      // Whether a use of argv only reads: argv[i] is compared, printed, read by its letters or passed as constant text; or MPI_Init takes
-      // argv.
+      // Whether a use of argv only reads: argv[i] is compared, printed, indexed, or passed as a pointer to const; or MPI_Init takes the
+      // address of argv.
       bool is_read(Expr const* e) const {
         Expr const* at = e;
         bool subscript = false;
@@ -311,7 +314,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     check_stack(f);
   }
 
-  // Removes the arguments of MPI_Init(&argc, &argv): ranks already have theirs.
+  // Replaces the arguments of MPI_Init(&argc, &argv) by NULL, because ranks already have theirs.
   void forget_arguments(CallExpr const* e) {
     for (unsigned i = 0; i < e->getNumArgs() && i < 2; ++i) {
       auto const* argument = e->getArg(i);
@@ -340,7 +343,8 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     }
     t_.used.push_back({t_.at(context_, e->getLocation()), v->getNameAsString(), true});
   }
-  // Reports a name in a macro that is a rank's variable in one use and another variable in another use: the macro has one text for both.
+  // Reports a name in a macro that is a rank's variable in one use and another variable in another use, because both uses share the macro's
+  // text.
   void in_macro(DeclRefExpr const* e, std::string const& spelled) {
     auto const where = spelled_at(context_, t_.found, e->getLocation());
     auto const [entry, is_new] = in_macros_.emplace(std::pair{where.file, where.offset}, spelled);
@@ -349,7 +353,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
                "this macro means a variable of the file in one place and a local one in another: give them different names");
   }
 
-  // Declares a function that is called before its declaration, which C++ does not allow.
+  // Inserts a declaration of a function that is called before it is declared. C++ does not allow such a call.
   void declare_before_use(FunctionDecl const* f) {
     auto const* definition = f->getDefinition();
     if (definition == nullptr || inside_ == nullptr || !declared_.insert(definition).second) return;
@@ -357,18 +361,19 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     if (head.file.empty() || head.length == 0) return;
     auto const text = t_.text_at(head.file, head.offset, head.length - 1);
     auto const declaration = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
-    // The function that calls has its GPUHEAP_FN in front already, which becomes the declaration's.
+    // The calling function has a GPUHEAP_FN in front already. The declaration is inserted after it, and the calling function gets another.
     (void)t_.insert_before(context_, inside_->getBeginLoc(), declaration + ";\nGPUHEAP_FN ", "function");
   }
 
-  // Records a file that the program opens to read: the host reads the files that literals and the program's arguments name.
+  // Records a file that the program opens for reading. The host reads the files whose names are literals or arguments of the program.
   void open_to_read(CallExpr const* e) {
     if (e->getNumArgs() != 2) return;
     auto const* how = dyn_cast<StringLiteral>(e->getArg(1)->IgnoreParenCasts());
     bool const reads = how != nullptr && how->getString().starts_with("r") && !how->getString().contains('+');
     if (!reads)
-      t_.error("M3", t_.at(context_, e->getBeginLoc()),
-               "ranks on a GPU write no files, and the host reads those that are opened with \"r\", written so: print results with printf");
+      t_.error(
+          "M3", t_.at(context_, e->getBeginLoc()),
+          "ranks on a GPU write no files, and the host reads those that are opened with \"r\", as a literal: print results with printf");
     t_.reads_files = true;
     auto const* name = dyn_cast<StringLiteral>(e->getArg(0)->IgnoreParenCasts());
     if (name == nullptr) return;
@@ -376,7 +381,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     t_.read_by_name.insert(where.file.empty() ? "\"" + name->getString().str() + "\"" : t_.text_at(where.file, where.offset, where.length));
   }
 
-  // Turns fprintf(stderr, ...) into printf, and removes fflush(stdout).
+  // Turns fprintf to stdout or stderr into printf, and fflush of these into (void)0.
   void print_to_output(CallExpr const* e, std::string const& name) {
     auto const* stream = e->getNumArgs() == 0 ? nullptr : dyn_cast<DeclRefExpr>(e->getArg(0)->IgnoreParenImpCasts());
     std::string const to = stream == nullptr ? "" : stream->getDecl()->getNameAsString();
@@ -384,7 +389,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     auto const* callee = dyn_cast<DeclRefExpr>(e->getCallee()->IgnoreParenImpCasts());
     auto const begin = spelled_at(context_, t_.found, callee->getLocation());
     if (!begin.editable) return;
-    // name ( stream , as tokens: they may stand in a macro.
+    // Finds the tokens `name ( stream ,` in the file's text, because they may stand in a macro's body.
     auto const& tokens = t_.tokens[begin.file];
     std::size_t i = 0;
     while (i < tokens.size() && tokens[i].offset != begin.offset) ++i;
@@ -408,7 +413,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     handled_.insert(stream);
   }
 
-  // Rewrites the sizes z, t and j in formats as l, which is the same here: the device's printf knows only h, l and ll.
+  // Rewrites the length modifiers z, t and j of a format as l, which has the same size here. The device's printf knows only h, l and ll.
   void check_format(CallExpr const* e, unsigned first) {
     auto const* format = e->getNumArgs() <= first ? nullptr : dyn_cast<StringLiteral>(e->getArg(first)->IgnoreParenCasts());
     if (format == nullptr || format->getCharByteWidth() != 1) return;
@@ -423,7 +428,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
       if (text[i] == 'z' || text[i] == 't' || text[i] == 'j') {
         place const at = t_.at(context_, letter);
         if (letter.isMacroID() || t_.found.editable.count(at.file) == 0) {
-          t_.error("M3", t_.at(context_, e->getBeginLoc()), "the device's printf knows no %z, %t and %j: write %lu or %ld");
+          t_.error("M3", t_.at(context_, e->getBeginLoc()), "the device's printf does not know %z, %t and %j: write %lu or %ld");
         } else {
           t_.changes.replace({at.file, at.offset, 1, true}, "l");
         }

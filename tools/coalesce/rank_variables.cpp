@@ -1,4 +1,4 @@
-// Variables that live as long as the program: each rank has its own, as a member of a struct (gpuheap/mpi/variables.hpp).
+// Variables of static storage duration: each rank has its own, as a member of a struct (gpuheap/mpi/variables.hpp).
 #include "frontend.hpp"
 #include "translator.hpp"
 
@@ -16,7 +16,7 @@ using namespace clang;
 
 namespace {
 
-// Finds variables of which only the values are used: if they are constant, they can be constants of C++.
+// Finds the variables whose addresses are taken, which cannot become constants of C++, and the static variables of functions.
 class uses : public RecursiveASTVisitor<uses> {
  public:
   bool VisitUnaryOperator(UnaryOperator* e) {
@@ -119,7 +119,7 @@ class finder {
     }
   }
 
-  // Keeps constants such as `const int n = 4;` as they are, for all ranks.
+  // Makes constants such as `const int n = 4;` constexpr, so that all ranks share them. Returns false if the group has other variables.
   bool as_constant(std::vector<VarDecl*> const& group, place const& begin) {
     for (auto const* v : group) {
       bool const simple = v->getType()->isArithmeticType() && v->getType().isConstQualified() && !v->getType().isVolatileQualified();
@@ -134,7 +134,7 @@ class finder {
     SourceLocation at =
         Lexer::getLocForEndOfToken(sources_.getExpansionRange(last->getEndLoc()).getEnd(), 0, sources_, context_.getLangOpts());
     Token token;
-    // Attributes may stand in between.
+    // Attributes may stand before the semicolon.
     for (int i = 0; i < 64 && at.isValid() && !Lexer::getRawToken(at, token, sources_, context_.getLangOpts(), true); ++i) {
       if (token.is(tok::semi)) return token.getLocation();
       at = token.getEndLoc();
@@ -142,11 +142,12 @@ class finder {
     return {};
   }
 
-  // Changes within [begin, end) that make members of variables: (offset, length, text).
+  // A change of `length` characters at `offset` of the file into `text`.
   struct part {
     unsigned offset, length;
     std::string text;
   };
+  // The changes that turn the declaration of `group` into one of members.
   std::vector<part> as_members(std::vector<VarDecl*> const& group, place const& begin) {
     std::vector<part> parts;
     unsigned const names = t_.at(context_, group.front()->getLocation()).offset;
@@ -188,7 +189,7 @@ class finder {
     t_.changes.insert({begin.file, semicolon.offset + 1, 0, true}, " };");
   }
 
-  // For a static variable of a function: moves its text in front of the function.
+  // Moves the text of a function's static variables in front of the function.
   bool before_function(std::vector<VarDecl*> const& group, FunctionDecl const* function, place const& begin, place const& semicolon,
                        std::string const& name) {
     place const to = t_.at(context_, function->getBeginLoc());
@@ -199,7 +200,7 @@ class finder {
     std::sort(parts.begin(), parts.end(), [](auto const& a, auto const& b) { return a.offset > b.offset; });
     for (auto const& p : parts) text.replace(p.offset - begin.offset, p.length, p.text);
     t_.changes.insert({begin.file, to.offset, 0, true}, "struct " + name + " { " + text + " };\n");
-    // A comment takes the declaration's place, and the rest of the line follows below the comment.
+    // A comment replaces the declaration, and the rest of the line goes to the next line.
     auto const& whole = t_.found.texts.at(begin.file);
     auto const rest = whole.find_first_not_of(" \t", semicolon.offset + 1);
     bool const line_ends = rest == std::string::npos || whole[rest] == '\n' || whole.compare(rest, 2, "//") == 0;

@@ -7,9 +7,10 @@
 
 namespace coalesce {
 
-// `path` relative to the current folder, where it lies in it.
+// `path`, relative to the current folder if it lies in that folder.
 [[nodiscard]] std::string shown(std::string const& path);
-// "file:line:column: warning: [W1] text", the line with a caret, and the same for each hint. In the order of files and lines.
+// For each diagnostic, in the order of files and lines: "file:line:column: warning: [W1] text", the line with a caret, and the same for
+// each hint. With `quiet`, only warnings and errors.
 [[nodiscard]] std::string diagnostics_text(program const& p, bool quiet);
 [[nodiscard]] std::string summary(decisions const& decided);
 [[nodiscard]] std::string json(program const& p, options const& asked, decisions const& decided);

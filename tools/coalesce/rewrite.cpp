@@ -189,7 +189,7 @@ class rewriter {
         tell(severity::warning, "W7", one.at,
              "clean-up here waits for all kernels and ends the heap of the whole process, and this return is taken under a condition: if "
              "threads of the host go on, "
-             "use --no-init and call init() and clean() where none does");
+             "use --no-init and call init() and clean() where no other host thread goes on");
       std::string const indent = indent_at(one.whole);
       if (one.constant || one.result.empty()) {
         if (one.braced) {
@@ -224,7 +224,7 @@ class rewriter {
   options const& asked_;
   program& p_;
   decisions const& decided_;
-  std::string library_;  // the namespace of the calls, whose promise is that of the level
+  std::string library_;  // the namespace of the collective heap's calls for the level
   edits edits_;
   std::set<std::string> library_users_;
 };

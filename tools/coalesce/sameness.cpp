@@ -43,7 +43,7 @@ SmallVector<Value const*> objects_behind(Value const* pointer) {
 
 namespace {
 
-// Whether a call only reads what its argument points to, now.
+// Whether a call only reads what the argument points to, and does not keep the pointer.
 bool reads_only(callee const& c, CallBase const& call, unsigned argument) {
   bool const constant = c.is != nullptr && !c.is->users && c.is->reads.count(argument) != 0;
   return call.isByValArgument(argument) || constant || c.name == "printf";
@@ -138,7 +138,7 @@ void same_values::find_variables() {
   }
 }
 
-// Finds which instructions may write which variable.
+// Finds the instructions that may write each variable.
 void same_values::find_writers() {
   for (auto const& block : f_) {
     for (auto const& i : block) {
@@ -201,7 +201,7 @@ bool leads_to(Instruction const& from, Instruction const& to, Instruction const&
 
 }  // namespace
 
-// The one instruction that wrote all of a variable's value at `at`; null if several may have written to it, or one may write later.
+// The only instruction that can have written the value that `variable` has at `at`. Null if several can, or if a call may keep its address.
 Instruction const* same_values::only_definition(Value const* variable, Instruction const& at) const {
   auto const* local = dyn_cast<AllocaInst>(variable);
   auto const writers = writers_.find(variable);
@@ -333,7 +333,7 @@ void same_values::visit(Instruction const& i) {
   } else if (isa<PtrToIntInst>(i)) {
     v = operands_of(i);
     for (auto const* object : objects_behind(i.getOperand(0))) {
-      if (isa<AllocaInst>(object)) v.add(differs(i));  // each thread's own
+      if (isa<AllocaInst>(object)) v.add(differs(i));  // each thread has a variable of its own
     }
   } else if (isa<BinaryOperator, UnaryOperator, CmpInst, CastInst, GetElementPtrInst, SelectInst, ExtractValueInst, InsertValueInst,
                  ExtractElementInst, InsertElementInst, ShuffleVectorInst, FreezeInst>(i)) {
@@ -344,7 +344,7 @@ void same_values::visit(Instruction const& i) {
   raise(values_, &i, v);
 }
 
-// The effect of a branch that threads take differently on the code behind it.
+// Records the effect of a branch on the code behind it, if threads may take different ways.
 void same_values::branch(Instruction const& i) {
   if (i.getNumSuccessors() < 2) return;
   sameness condition = operands_of(i);
@@ -425,7 +425,7 @@ sameness same_values::called_outside(CallBase const& call, callee const& c) {
         break;
     }
   } else if (follows_from_texts(c.name)) {
-    // Whether the texts are the program's arguments, or literals.
+    // Whether all strings are arguments of the program, or literals.
     bool same_texts = true;
     for (auto const& argument : call.args()) {
       if (!argument->getType()->isPointerTy()) continue;

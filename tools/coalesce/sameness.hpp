@@ -1,6 +1,7 @@
 // Finds the group of threads in which each value of a lowered function is the same, and the blocks that only some of them may reach.
 //
-// Calls have been inlined into the function, so each value has one definition. A value that is not understood counts as different.
+// Lowering has inlined calls and turned variables into values, so each value has one definition. A value that is not understood counts as
+// different.
 #pragma once
 
 #include "branches.hpp"
@@ -18,7 +19,7 @@ namespace coalesce {
 // The knowledge about a value, or about whether threads reach a block.
 struct sameness {
   scope same_in = scope::grid;
-  llvm::Instruction const* why = nullptr;  // the first that differs
+  llvm::Instruction const* why = nullptr;  // the instruction at which the difference begins
 
   void add(sameness const& other) {
     if (other.same_in <= same_in) return;
@@ -27,15 +28,15 @@ struct sameness {
   }
 };
 
-// The kind of a call, by its name.
+// The facts about the function of a call.
 struct callee {
-  std::string name;             // qualified; of the machine's own instructions, as Clang's headers name them; empty: not known
-  outside const* is = nullptr;  // null: it is not a function that is only declared
+  std::string name;             // qualified; for an intrinsic, its name in Clang's headers; empty: not known
+  outside const* is = nullptr;  // null unless the module only declares the function
   bool promises = false;        // it allocates, and its last argument is a promise that is not `false`
-  bool defined = false;         // it calls itself, since otherwise it would have been inlined
+  bool defined = false;         // it has a body, so it calls itself: otherwise it would have been inlined
 };
 [[nodiscard]] callee callee_of(lowered const& code, llvm::CallBase const& call);
-// Whether all threads of a group wait for each other there, as at a barrier.
+// Whether all threads of a group wait for each other in the call, as at a barrier.
 [[nodiscard]] bool is_barrier(callee const& c, llvm::CallBase const& call, scope level);
 
 class same_values {
@@ -68,10 +69,10 @@ class same_values {
   lowered const& code_;
   llvm::Function& f_;
   branches const& where_;
-  std::map<llvm::Value const*, sameness> values_, contents_;                     // contents: of variables whose address stays here
-  std::map<llvm::Value const*, std::vector<llvm::Instruction const*>> writers_;  // of those variables
-  std::set<llvm::Value const*> written_;                                         // parameters that something is written through
-  std::map<llvm::Value const*, sameness> control_, joined_;                      // of blocks
+  std::map<llvm::Value const*, sameness> values_, contents_;  // of values; of the contents of variables whose address stays in the function
+  std::map<llvm::Value const*, std::vector<llvm::Instruction const*>> writers_;  // by such a variable
+  std::set<llvm::Value const*> written_;                                         // objects to which something may be written
+  std::map<llvm::Value const*, sameness> control_, joined_;  // by block: the group that reaches it together; the group of its phi nodes
   llvm::DominatorTree dominators_;
   bool changed_ = false;
 };

@@ -53,7 +53,7 @@ bool translator::replace_word(clang::ASTContext const& context, clang::SourceLoc
 
 bool translator::replace_macro(clang::ASTContext const& context, clang::SourceLocation where, std::string const& text) {
   auto const& sources = context.getSourceManager();
-  // Ends: each pass goes to the caller of a macro, at last to no macro.
+  // Ends: each pass goes from a macro to the place that uses it, at last to a place in no macro.
   while (where.isMacroID() && !is_users(context, sources.getSpellingLoc(where))) where = sources.getImmediateMacroCallerLoc(where);
   return replace_word(context, where, text);
 }
@@ -82,7 +82,7 @@ bool is_source(std::vector<std::string> const& sources, std::string const& path)
   return std::find(sources.begin(), sources.end(), path) != sources.end();
 }
 
-// Headers of the program that were not named: they are read, and written if they change.
+// Reads the headers of the program that the command line does not name. Those that change are written, too.
 void find_headers(translator& t, clang::ASTContext& context) {
   auto& sources = context.getSourceManager();
   for (auto entry = sources.fileinfo_begin(); entry != sources.fileinfo_end(); ++entry) {
@@ -99,7 +99,7 @@ void find_headers(translator& t, clang::ASTContext& context) {
   }
 }
 
-// Finds names of the C program that C++ or CUDA has too, except those that are macros of C.
+// Finds the names of the C program that C++ or CUDA has, too, except names that are macros of C.
 void find_names_that_are_there(translator& t, clang::ASTUnit& unit) {
   auto& preprocessor = unit.getPreprocessor();
   for (auto const* name : {"bool", "true", "false"}) {
@@ -127,14 +127,14 @@ void rename_words(translator& t) {
   }
 }
 
-// Device functions are marked with a word of the library: it comes first in each file.
+// Includes the library at the head of each file, because it defines the mark of device functions.
 void include_library(translator& t) {
   constexpr char const* library = "<gpuheap/mpi/program.hpp>";
   for (auto const& file : t.found.editable) {
     auto const& text = t.found.texts.at(file);
     auto const includes = includes_of_mpi(text);
     for (auto const& one : includes) t.changes.replace({file, one.offset, one.length, true}, library);
-    // A header that only the program's sources include gets the library through these, before they include it.
+    // A header that the command line does not name needs no include: the program's sources include the library before the header.
     if (t.headers.count(file) != 0) continue;
     auto const own_header = text.find("#include \"");
     bool const is_late = own_header < (includes.empty() ? offset_for_include(text) : includes.front().offset);
@@ -165,7 +165,7 @@ void check_main(translator& t, std::vector<std::string> const& sources) {
             "nothing in these files calls MPI_Init: this is no program of MPI. --mpi is for those; CUDA programs need no option");
 }
 
-// The most bytes that `name` and what it calls keep on the stack at once, and the calls on that path; without recursion, whose depth is not
+// Finds the chain of calls from a function that keeps the most bytes on the stack. A recursive call adds nothing, because its depth is not
 // known.
 class deepest_stack {
  public:
@@ -177,7 +177,7 @@ class deepest_stack {
   };
   path const& from(std::string const& name) {
     if (auto const known = known_.find(name); known != known_.end()) return known->second;
-    known_[name];  // nothing, for a call back to it
+    known_[name];  // zero bytes, for a recursive call
     path most;
     auto const frame = frames_.find(name);
     if (frame == frames_.end()) return known_[name];
@@ -197,7 +197,8 @@ class deepest_stack {
 
 void check_stack(translator& t) {
   auto const main = t.frames.find("main");
-  if (main == t.frames.end() || has_errors(t.found)) return;  // one function alone has too much, or what it calls is not known
+  if (main == t.frames.end() || has_errors(t.found))
+    return;  // an error has been reported, for one function's variables or for an unknown callee
   auto const deepest = deepest_stack{t.frames}.from("main");
   if (deepest.bytes <= stack_limit) return;
   std::string calls;
@@ -223,7 +224,7 @@ std::string what_is_read(translator const& t) {
   return all.empty() ? "" : ", {" + all + "}";
 }
 
-// Adds the end of the program's text: its ranks' variables, and the host's main.
+// Appends the structs of the ranks' variables to each source, and the host's main to the source that has main.
 void add_ends(translator& t, options const& asked, std::vector<std::string> const& sources, std::vector<unit_variables> const& variables) {
   if (t.mains.size() != 1) return;
   std::string const start = "start_variables_of_";
@@ -232,7 +233,7 @@ void add_ends(translator& t, options const& asked, std::vector<std::string> cons
     std::string text;
     if (!own.structs.empty()) {
       std::string const name = "variables_of_" + own.stem;
-      text += "\n// What each rank has of its own in this file.\nusing " + name + " = gpuheap::mpi::variables<";
+      text += "\n// The variables that each rank has for itself in this file.\nusing " + name + " = gpuheap::mpi::variables<";
       for (std::size_t k = 0; k < own.structs.size(); ++k) text += (k == 0 ? "" : ", ") + own.structs[k];
       text += ">;\n[[maybe_unused]] static bool const " + name + "_known = " + name + "::known();\n";
       text += "GPUHEAP_FN void " + start + own.stem + "() { " + name + "::start(); }\n";

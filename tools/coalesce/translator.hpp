@@ -21,19 +21,19 @@ inline std::string outside_of_device_mpi(std::string const& name) {
   return "the device MPI has no `" + name + "`: docs/mpi.md lists its calls; write this by means of those";
 }
 
-// A translation unit's variables that ranks have for themselves.
+// The variables of a translation unit that each rank has for itself.
 struct unit_variables {
-  std::string stem;                                      // of its file, as a part of names
-  std::vector<std::string> structs;                      // their names, in order
+  std::string stem;                                      // the stem of the unit's file name, used in new names
+  std::vector<std::string> structs;                      // the names of the structs that hold them, in order
   std::map<clang::VarDecl const*, std::string> spelled;  // the new name of each, by its first declaration
-  std::set<std::pair<std::string, unsigned>> moved;      // begins of declarations in functions whose text is moved
+  std::set<std::pair<std::string, unsigned>> moved;      // where declarations begin whose text moves out of a function
 };
 
 class translator {
  public:
   translator(options const& asked, program& c) : asked{asked}, found{c} {}
 
-  // ---- words
+  // ---- messages
 
   void error(char const* id, place const& at, std::string const& text) { tell(severity::error, id, at, text); }
   void tell(severity level, char const* id, place const& at, std::string const& text);
@@ -43,7 +43,7 @@ class translator {
   // True for code of the program: neither a header of the system nor one of the tool's own.
   [[nodiscard]] bool is_users(clang::ASTContext const& context, clang::SourceLocation at) const;
   [[nodiscard]] place at(clang::ASTContext const& context, clang::SourceLocation where) const;
-  // The text of `where` as it stands, in the file of that place.
+  // The original text of `file` from `offset` on, `length` characters.
   [[nodiscard]] std::string text_at(std::string const& file, unsigned offset, unsigned length) const;
 
   // ---- changes
@@ -52,29 +52,29 @@ class translator {
   bool replace_word(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text);
   // Inserts `text` in front of the code at `at`. False, and an error, if a macro produces that code.
   bool insert_before(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text, char const* what);
-  // Replaces a word of the program that is a macro of the system, such as errno, and expands at `at`.
+  // Replaces the name of a system header's macro, such as errno, in the program's text. The token at `at` comes from its expansion.
   bool replace_macro(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text);
-  // A name that no file of the program has.
+  // `name`, with as many `_` appended as make it new to the program and to earlier calls.
   [[nodiscard]] std::string fresh(std::string name);
 
   options const& asked;
   program& found;
   edits changes;
   std::map<std::string, std::vector<c_token>> tokens;   // by file
-  std::set<std::string> words;                          // of all files
+  std::set<std::string> words;                          // all tokens of all files
   std::set<std::pair<std::string, unsigned>> replaced;  // words that have been replaced, by file and offset
-  std::set<std::string> defined;                        // functions, by name
+  std::set<std::string> defined;                        // functions that the program defines, by name
   std::set<std::string> there;                          // names of the program that C++ or CUDA has
   struct use {
     place at;
     std::string name;
     bool of_system = false;
   };
-  std::vector<use> used;  // functions that have no definition so far
+  std::vector<use> used;  // uses of functions and variables that the program may not define
   struct main_place {
     std::string file;
     unsigned arguments = 0;
-    bool own_words = false;  // argv is char**, and each rank has words that it may write
+    bool own_words = false;  // argv is char**, and each rank has its own copies of the arguments
   };
   std::vector<main_place> mains;
   // The stack bytes of a function, and its calls.
@@ -83,7 +83,7 @@ class translator {
     place at;
     std::set<std::string> calls;
   };
-  std::map<std::string, frame> frames;
+  std::map<std::string, frame> frames;  // by the key frame_of() (rank_functions.cpp)
   bool calls_init = false;
   std::set<std::string> headers;  // headers of the program that the command line does not name
   bool reads_input = false, reads_files = false, reads_environment = false;
@@ -91,12 +91,12 @@ class translator {
   std::string root;
 };
 
-// Variables of the unit: they become members of structs.
+// Finds the unit's variables of static storage duration, and turns them into members of structs.
 [[nodiscard]] unit_variables find_variables(translator& t, clang::ASTContext& context, std::string const& source,
                                             std::map<std::pair<std::string, unsigned>, std::string>& in_headers);
-// Names of the functions that the unit defines, and of those whose names C++ has.
+// Finds the names of the functions that the unit defines.
 void find_definitions(translator& t, clang::ASTContext& context);
-// Arrays of variable length in functions.
+// Translates arrays of variable length in functions.
 class local_arrays {
  public:
   local_arrays(translator& t, clang::ASTContext& context, unit_variables const& variables)
@@ -112,14 +112,14 @@ class local_arrays {
   clang::ASTContext& context_;
   unit_variables const& variables_;
 };
-// Whether C++ takes this length of an array as a constant.
+// Whether C++ accepts this length of an array as a constant.
 [[nodiscard]] bool is_constant_in_cpp(clang::ASTContext const& context, clang::Expr const* length);
-// Bytes of a local variable of this type on the stack; 0 where its length is known at run time only, as it is then on the heap.
+// The bytes of a local variable of this type on the stack. 0 if its length is known at run time only, because it is then on the heap.
 [[nodiscard]] std::uint64_t local_bytes(clang::ASTContext const& context, clang::QualType type);
-inline constexpr std::uint64_t stack_limit = 512 * 1024;  // bytes of a GPU thread's stack, of CUDA
-// Functions and expressions of the unit.
+inline constexpr std::uint64_t stack_limit = 512 * 1024;  // CUDA's limit of a thread's stack, in bytes
+// Translates the functions and expressions of the unit.
 void read_functions(translator& t, clang::ASTContext& context, unit_variables const& variables);
-// Writes out the conversions of an expression that are implicit in C and must be explicit in C++.
+// Inserts casts for the conversions of an expression that are implicit in C and must be explicit in C++.
 class conversions {
  public:
   conversions(translator& t, clang::ASTContext& context) : t_{t}, context_{context} {}

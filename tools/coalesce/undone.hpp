@@ -1,4 +1,4 @@
-// Parts of the analysis that a test leaves out, to see that generated kernels find it.
+// Parts of the analysis that a test leaves out, to see that generated kernels reveal the omission.
 #pragma once
 
 #ifdef COALESCE_MUTANTS
@@ -11,8 +11,9 @@ namespace coalesce {
 
 /// @brief Whether a part of the analysis is left out.
 ///
-/// @param part what the part is, in words
-/// @return in the tool, false. In the tests' own build of it: whether COALESCE_UNDONE, whose parts are separated by commas, names the part
+/// @param part the name of the part
+/// @return in the tool, false. In the tests' own build of it: whether the environment variable COALESCE_UNDONE, a list separated by commas,
+/// has the part
 [[nodiscard]]
 #ifdef COALESCE_MUTANTS
 inline bool

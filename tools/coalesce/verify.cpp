@@ -89,7 +89,7 @@ class verifier {
     branches const all{f, fate_before};
     same_values const before{code_, f, all};
     waits waiting{code_, f, before, all, asked_.level};
-    // If the allocator counts the live threads, no thread waits for those that only have to end.
+    // If the allocator counts the live threads, no thread waits for threads that end without meeting others again.
     meets.merge(waiting.blocks());
     auto const matters = that_reach(meets);
     branches const left{f, [&](BasicBlock const& block) {

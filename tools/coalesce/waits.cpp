@@ -21,14 +21,15 @@ bool is_assembly(Instruction const& i) {
   return call != nullptr && call->isInlineAsm();
 }
 
-// Updates of memory that threads share, as instructions or by the functions that stand for them without a toolkit.
+// Whether an instruction updates memory atomically. Without a toolkit, calls of functions stand for such instructions.
 bool is_atomic(lowered const& code, Instruction const& i) {
   if (isa<AtomicRMWInst, AtomicCmpXchgInst>(i)) return true;
   auto const* call = dyn_cast<CallBase>(&i);
   return call != nullptr && callee_of(code, *call).name.rfind("atomic", 0) == 0;
 }
 
-// Whether an instruction orders memory between threads, or waits. In a loop with it, a repeated read of memory may return another value.
+// Whether an instruction orders memory between threads, or waits. In a loop with such an instruction, a repeated read of memory may return
+// another value.
 bool looks_around(lowered const& code, Instruction const& i) {
   if (isa<FenceInst>(i)) return true;
   if (auto const* load = dyn_cast<LoadInst>(&i)) return load->isVolatile();
@@ -62,7 +63,7 @@ class watched {
  private:
   void mark(Value const* v) { changed_ = seen_.insert(v).second || changed_; }
 
-  // Whether another thread decides the value of `i`, in this loop.
+  // Whether another thread may decide the value of `i`, in this loop.
   [[nodiscard]] bool is_source(Instruction const& i) const {
     if (!loop_.contains(i.getParent())) return false;
     if (is_atomic(code_, i)) return !undone("loops on atomics");
@@ -78,7 +79,7 @@ class watched {
     auto const c = callee_of(code_, *call);
     if (c.is != nullptr && c.is->allocates) return false;
     if (c.name.empty()) return true;
-    if (c.name.rfind("llvm.", 0) == 0 || c.name.rfind("gpuheap::mpi::c::", 0) == 0) return false;  // of the rank's own alone
+    if (c.name.rfind("llvm.", 0) == 0 || c.name.rfind("gpuheap::mpi::c::", 0) == 0) return false;  // depends on the rank itself alone
     auto const known = effect_of(c.name);
     if (known && *known != effect::differs) return false;
     return c.name != "clock" && c.name != "clock64" && c.name.find("sreg") == std::string::npos;
@@ -86,7 +87,7 @@ class watched {
 
   void visit(Instruction const& i) {
     bool in = is_source(i);
-    // A variable that is marked marks the pointers that lead to it, and so the values that are read from it.
+    // A marked variable is an operand of the pointers to it. So these are marked, and also the values that are read through them.
     for (auto const& operand : i.operands()) in = in || has(operand);
     in = in || (isa<PHINode>(i) && has(i.getParent()));
     bool only = false;
@@ -94,7 +95,7 @@ class watched {
       for (auto const* variable : values_.variables_behind(store->getPointerOperand(), only)) mark(variable);
       if (!only && !memory_) memory_ = changed_ = true;
     }
-    // A call that depends on another thread passes that on through pointers, too.
+    // What such a call writes through pointers depends on another thread, too.
     if (auto const* call = dyn_cast<CallBase>(&i); call != nullptr && in) {
       for (auto const& argument : call->args()) {
         if (!argument->getType()->isPointerTy()) continue;
@@ -120,7 +121,7 @@ class watched {
   bool looks_around_ = false, memory_ = false, changed_ = false;
 };
 
-// Whether a loop continues as long as an allocation in it fails: it waits for frees by other threads.
+// Whether a loop continues as long as an allocation in it fails. Such a loop waits for frees by other threads.
 bool goes_on_without_memory(lowered const& code, Cycle const& loop, Instruction const& exit, BasicBlock const& out) {
   auto const* branch = dyn_cast<BranchInst>(&exit);
   auto const* test = branch == nullptr || !branch->isConditional() ? nullptr : dyn_cast<ICmpInst>(branch->getCondition());
@@ -152,7 +153,7 @@ void waits::find_loops(same_values const& values, branches const& where) {
     watched const decided{code_, f_, loop, values, where};
     for (auto const* block : loop.blocks()) {
       auto const* exit = block->getTerminator();
-      // If all threads leave the loop together, none is left behind.
+      // If all threads leave the loop together, none of them waits for another one.
       sameness condition = values.control(*block);
       for (auto const& operand : exit->operands()) condition.add(values.of(operand));
       bool const together = condition.same_in <= level_;
@@ -171,12 +172,12 @@ bool waits::may_wait(CallBase const& call) const {
     return text.contains("bra") || text.contains("wait") || text.contains("bar");
   }
   auto const c = callee_of(code_, call);
-  if (c.defined) return true;  // it calls itself, and what it does meanwhile is unknown
+  if (c.defined) return true;  // the function calls itself, and may wait in between
   if (c.name.empty()) return any_target_may_wait(call);
   return is_waiting_of_ranks(c.name) || (c.is != nullptr && c.is->users && !effect_of(c.name));
 }
 
-// For a call through a pointer or a table: whether any function of that type whose calls have not been inlined may wait.
+// For a call through a pointer or a table: whether some function of that type in the module may wait, or there is none.
 bool waits::any_target_may_wait(CallBase const& call) const {
   if (undone("functions by address")) return false;
   bool any = false;

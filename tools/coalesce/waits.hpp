@@ -11,8 +11,8 @@ class waits {
 
   // Blocks in which a thread may wait, or goes on only because another one has done something.
   [[nodiscard]] std::set<llvm::BasicBlock const*> blocks() const;
-  // The instruction at which a thread that reaches `at` may have waited since all threads of the group met, while others wait for it; null
-  // if there is none.
+  // An instruction at which a thread that reaches `at` may have waited for another thread since all threads of the group last met. Null if
+  // there is none.
   [[nodiscard]] llvm::Instruction const* before(llvm::Instruction const& at, same_values const& values) const;
   // Computes the results of before(), once it is known which barriers all threads reach.
   void spread(same_values const& values);
@@ -28,8 +28,8 @@ class waits {
   lowered const& code_;
   llvm::Function& f_;
   scope level_;
-  std::map<edge, llvm::Instruction const*> leaves_;  // the exits of loops that another thread's actions end
-  std::map<llvm::BasicBlock const*, llvm::Instruction const*> at_begin_;
+  std::map<edge, llvm::Instruction const*> leaves_;                       // the exits of loops that another thread's actions end
+  std::map<llvm::BasicBlock const*, llvm::Instruction const*> at_begin_;  // before(), for the begin of each block
 };
 
 }  // namespace coalesce

@@ -19,7 +19,8 @@ class block_source {
   struct grant {
     outcome how;
     std::uint64_t offset = 0;
-    std::uint64_t bytes = 0;  // served: of the slot; too_large: the largest size; busy: the smallest size that would do
+    std::uint64_t bytes =
+        0;  // served: the size of the block; too_large: the largest size that can be served; busy: the smallest size that fits
   };
   struct block {
     std::uint64_t offset = 0;
@@ -32,12 +33,13 @@ class block_source {
   block_source& operator=(block_source const&) = delete;
   virtual ~block_source() = default;
 
+  // Asks for a block of `bytes` bytes, for a request from the call site `site`.
   [[nodiscard]] virtual grant allocate(std::uint64_t site, std::uint64_t bytes) = 0;
 
-  // Frees the live block that begins at `offset`. False: no live block begins there.
+  // Frees the live block that begins at `offset`. Returns false if no live block begins there.
   [[nodiscard]] virtual bool release(std::uint64_t offset) = 0;
 
-  // While this is on, blocks that are live or are handed out are not reused after their release: a captured graph may contain their
+  // While this is on, blocks that are live or are handed out are not reused after their release, because a captured graph may contain their
   // addresses.
   virtual void pin(bool on) = 0;
 

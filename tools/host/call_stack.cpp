@@ -28,11 +28,12 @@ constexpr std::size_t ways = 4;
 
 struct walked {
   std::array<std::uintptr_t, max_frames> return_address{};
-  std::array<std::uintptr_t, max_frames> kept_at{};  // the stack slot that holds it; 0: not known
+  std::array<std::uintptr_t, max_frames> kept_at{};  // the address of the stack slot that holds each; 0: not known
   std::size_t num = 0;
 };
 
-// A stack seen before, as the slots to compare. Same stack pointer, same words in the same slots: the same frames.
+// A call stack seen before, with the stack slots to compare. If the stack pointer and the words in these slots are the same, so are the
+// frames.
 struct cached {
   std::uintptr_t frame = 0;
   std::uint32_t generation = 0;
@@ -55,7 +56,7 @@ constinit std::atomic<std::uint32_t> generation{1};
 struct registry {
   std::mutex lock;
   std::unordered_map<std::uint64_t, std::uint32_t> stack_of_addresses;
-  std::unordered_set<std::uintptr_t> modules;  // recorded, by base
+  std::unordered_set<std::uintptr_t> modules;  // the bases of the modules that have been recorded
   std::uint32_t num_stacks = 0;
 };
 
@@ -81,8 +82,8 @@ _Unwind_Reason_Code take_frame(_Unwind_Context* context, void* into) {
   std::uintptr_t const address = _Unwind_GetIP(context);
   if (address == 0) return _URC_END_OF_STACK;
 #if defined(__x86_64__)
-  // The unwinder reports a frame with the stack pointer that it has once its callee returned. The call pushed the return address right
-  // below.
+  // _Unwind_GetCFA() returns the stack pointer that the frame has after its callee has returned. The call pushed the return address right
+  // below it.
   std::uintptr_t const slot = _Unwind_GetCFA(context) - sizeof(void*);
   bool const certain = stack.num > 0 && *reinterpret_cast<std::uintptr_t const*>(slot) == address;
 #else
@@ -147,7 +148,7 @@ int look_in_module(dl_phdr_info* info, std::size_t, void* into) {
   wanted.path = info->dlpi_name != nullptr && info->dlpi_name[0] != '\0' ? info->dlpi_name : "/proc/self/exe";
   wanted.build_id = build_id_of(*info);
   wanted.place = {info->dlpi_addr, end, 0, holds_us};
-  if (wanted.place.base == 0) wanted.place.base = 1;  // a program that is not position independent; 0 means no module
+  if (wanted.place.base == 0) wanted.place.base = 1;  // a program that is not position independent; base 0 means no module
   return 1;
 }
 
@@ -171,7 +172,7 @@ module_place module_of(std::uintptr_t address, registry& all) {
   return wanted.place;
 }
 
-// Names the stack's frames, leaving out this library's, and records it if it is new.
+// Finds the module and the offset of each frame, leaves out this library's frames, and records the stack if it is new.
 call_site recorded(walked const& stack) {
   registry& all = known();
   std::lock_guard const held{all.lock};
@@ -219,7 +220,7 @@ __attribute__((noinline)) call_site where_from() {
     if (room == MAP_FAILED) return {};
     mine = static_cast<cached*>(room);
   }
-  // relaxed: it changes in a child of fork only, which has one thread.
+  // relaxed: the generation changes only in a child of fork, which has one thread.
   std::uint32_t const now = generation.load(std::memory_order_relaxed);
   cached* const set = mine + mix(frame_now, returns_to) % (cached_stacks / ways) * ways;
   for (std::size_t way = 0; way < ways; ++way) {
@@ -228,7 +229,7 @@ __attribute__((noinline)) call_site where_from() {
   walked stack;
   _Unwind_Backtrace(take_frame, &stack);
   call_site const site = recorded(stack);
-  // The way that was filled longest ago makes room.
+  // The new entry replaces the oldest way of the set.
   for (std::size_t way = ways - 1; way > 0; --way) set[way] = set[way - 1];
   cached& entry = set[0];
   entry.frame = 0;

@@ -1,5 +1,5 @@
-// The place of a call: the return addresses of the frames outside this library, each stack with a number, and a hash of them that is the
-// same in every run.
+// The place of a call: the return addresses of the frames outside this library, with a number for each stack, and a hash that is the same
+// in every run.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ struct call_site {
   std::uint64_t site = 0;   // hash of (build id, offset) of its frames
 };
 
-// The stack of the caller. The first call from a place walks the frames (some µs) and records it. Later calls compare the return addresses
-// with those in the thread's own cache, at some ns a frame.
+// The stack of the caller. The first call from a place walks the frames (some µs) and records the stack. Later calls compare the return
+// addresses with those in the thread's own cache, at some ns a frame.
 [[nodiscard]] call_site where_from();
 
-// Called in the child after fork: its trace has no stacks yet.
+// Called after fork in the child process, whose trace has no stacks yet.
 void forget_stacks_after_fork();
 
 }  // namespace gpuheap::interpose

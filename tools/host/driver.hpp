@@ -35,22 +35,23 @@ GPUHEAP_ENTRY_POINTS(GPUHEAP_ROW)
 #undef GPUHEAP_ROW
 
 [[nodiscard]] char const* symbol_of(row which);
-// Whether a null stream means the calling thread's own.
+// Whether a null stream means the calling thread's own default stream.
 [[nodiscard]] bool of_thread_stream(row which);
 
+// The driver's own function of a row; null if the driver does not have it.
 template <row Row>
 [[nodiscard]] typename signature<Row>::type real() {
   return reinterpret_cast<typename signature<Row>::type>(real_address(static_cast<std::size_t>(Row)));
 }
 
-// Records the driver's version, and reports E11 if this driver lacks functions that its version should have. Called when a context is first
-// used; does so once.
+// Records the driver's version, and reports E11 if this driver lacks functions that its version should have. Called when a context is used;
+// only the first call does anything.
 void check_rows();
 
-// Called in the child after fork: its trace has facts of its own.
+// Called after fork in the child process, whose trace has facts of its own.
 void forget_rows_after_fork();
 
-// Whether the primary context of a device exists; true where this driver cannot tell.
+// Whether the primary context of a device exists; true if this driver cannot tell.
 [[nodiscard]] bool primary_exists(CUdevice device);
 
 // The ordinal of the current context's device, or -1.

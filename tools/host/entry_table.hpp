@@ -1,12 +1,12 @@
 // The table of driver entry points that are wrapped: X(symbol, base name, version, suffix, handler).
 //
 // The C signature is cudaTypedefs.h's PFN_<base name>_v<version><suffix>, so that a row cannot disagree with the driver's headers.
-// `version` is what a program asks cuGetProcAddress for to get this function; the suffix _ptds or _ptsz is the flavour for per-thread
-// default streams. Handlers are in handlers.hpp. The 32-bit functions of CUDA 2 (cuMemAlloc without _v2, ...) are not wrapped: no 64-bit
-// program has them.
+// `version` is the version with which a program asks cuGetProcAddress for this function. The suffix _ptds or _ptsz marks the form for
+// per-thread default streams. Handlers are in handlers.hpp and transfer_handlers.hpp. The 32-bit functions of CUDA 2 (cuMemAlloc without
+// _v2, ...) are not wrapped: no 64-bit program has them.
 #pragma once
 
-// Both flavours of a function whose stream may be the default one; that for per-thread default streams has a version of its own.
+// Both forms of a function whose stream may be the default one. The form for per-thread default streams has a version of its own.
 #define GPUHEAP_STREAM_ROWS(X, symbol, base, version, thread_version, suffix, handler) \
   X(symbol, base, version, , handler) X(symbol##suffix, base, thread_version, suffix, handler)
 

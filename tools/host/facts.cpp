@@ -32,8 +32,8 @@ void record() {
   append_fact("events", configured().events ? "1" : "0");
   if (is_child.load(std::memory_order_relaxed)) {
     append_fact("forked", "1");
-    // The child has its own trace file. W02 reports that it cannot use the parent's device memory.
-    say("W02", "a child process made by fork uses the driver: it has a trace of its own, and nothing of its parent's memory");
+    // CUDA does not work in a child process whose parent has used CUDA, so the user must know.
+    say("W02", "a child process made by fork uses the driver: it has a trace of its own, and cannot use its parent's device memory");
   }
 }
 

@@ -1,5 +1,5 @@
-// The work around each driver call: a handler makes the call, through `real`, and fills in the event. A function's handler stands in its
-// row of the table of entry points. Handlers of allocations and frees ask the pools first.
+// The work around each driver call. A handler makes the call, through `real`, and fills in the event. The row of a function in the table of
+// entry points names its handler. Handlers of allocations and frees ask the pools first.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace gpuheap::interpose::handlers {
 
-// The arguments of a handler: the event to fill in, and the place of the call if the handler is for calls with a site.
+// The arguments of a handler: the event to fill in, and the call site, if the call's stack was walked.
 struct call {
   event record{};
   call_site from;
@@ -35,7 +35,7 @@ inline std::uint8_t device_number() {
   return device < 0 || device >= no_device ? no_device : static_cast<std::uint8_t>(device);
 }
 
-// The calls whose stack is walked. for_trace: those whose event goes into the trace. always: all of them, since pools serve a request by
+// The calls whose stack is walked. for_trace: those whose event goes into the trace. always: all of them, because pools serve a request by
 // its call site. never: none.
 enum class stack_use { for_trace, always, never };
 struct sited {
@@ -48,7 +48,7 @@ struct placed : sited {
 struct unsited : sited {
   static constexpr stack_use use = stack_use::never;
 };
-// Calls that may let device memory change.
+// Calls that may change device memory.
 struct works_in_stream : sited {
   static constexpr device_use works = device_use::in_stream;
 };
@@ -80,7 +80,7 @@ struct look_up : unsited {
 
 // --- memory
 
-// A request: a pool serves it, refuses it, or leaves it to the driver.
+// Handles a request for memory: a pool serves it, refuses it, or leaves it to the driver.
 template <class Pointer, class Ask>
 CUresult allocate(call& c, memory what, Pointer* out, std::size_t bytes, bool poolable, Ask ask) {
   c.is(kind::allocate);
@@ -108,7 +108,7 @@ CUresult allocate(call& c, memory what, Pointer* out, std::size_t bytes, bool po
   return result;
 }
 
-// A free of a block that a pool handed out, or of the driver's.
+// Handles a free of a block, which is a pool's or the driver's.
 template <class Ask>
 CUresult release(call& c, memory what, std::uint64_t address, CUstream const* stream, Ask ask) {
   c.is(kind::release);
@@ -134,7 +134,8 @@ struct allocate_device : placed {
 struct allocate_pitched : placed {
   template <class Real>
   static CUresult run(call& c, Real real, CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned element) {
-    // The pitch is known before the request only if the driver's rule is the pools' alignment; the plan has only such requests.
+    // The pitch is known before the request only if the driver rounds the width up to the pools' alignment. The plan has only requests for
+    // which it does so.
     std::size_t const own = (width + pool_alignment - 1) / pool_alignment * pool_alignment;
     CUresult const result = allocate(c, memory::device, out, own * height, pitch != nullptr && element <= 16,
                                      [&] { return real(out, pitch, width, height, element); });
@@ -225,7 +226,8 @@ struct unregister_host : sited {
   }
 };
 
-// Bytes of an array's element, by the driver's format numbers; 0 for formats of planes and blocks, whose size is not theirs alone.
+// The bytes of an array's element. 0 for formats with several planes or compressed blocks, because their elements have no size of their
+// own.
 inline std::uint64_t element_bytes(CUarray_format format, unsigned channels) {
   switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:
@@ -298,7 +300,7 @@ struct release_physical : sited {
   }
 };
 
-// --- queries of a program about memory: a block of a pool answers like the allocation in whose place it is
+// --- queries of the program about memory: a block of a pool gets the answers that an allocation of the driver would get
 
 struct query_free_memory : unsited {
   template <class Real>
@@ -385,7 +387,7 @@ struct close_imported : sited {
   }
 };
 
-// --- order and life
+// --- synchronisation, captures and contexts
 
 struct synchronise : unsited {
   template <class Real, class... What>
@@ -412,7 +414,7 @@ struct end_capture : unsited {
   template <class Real>
   static CUresult run(call& c, Real real, CUstream stream, CUgraph* graph) {
     c.is(kind::capture);
-    // Whatever the driver answers, the capture of this call is over.
+    // Whatever the driver answers, the capture of this stream is over.
     CUresult const result = real(stream, graph);
     c.in(stream);
     c.record.flags = 2;
@@ -456,12 +458,12 @@ struct destroy_context : unsited {
   }
 };
 
-// The CUDA runtime resets a device by a function of the driver that has no name to wrap. The loss of the context is noticed when it is made
-// again.
+// The CUDA runtime resets a device through a function of the driver that has no name, so it cannot be wrapped. The loss of the primary
+// context is noticed when the program retains it again.
 struct retain_primary : unsited {
   template <class Real>
   static CUresult run(call& c, Real real, CUcontext* out, CUdevice device) {
-    static std::atomic<std::uint64_t> made{0};  // devices whose primary context was made before, a bit each
+    static std::atomic<std::uint64_t> made{0};  // the devices whose primary context was made before, one bit each
     std::uint64_t const bit = std::uint64_t{1} << (device & 63);
     c.is(kind::other);
     if ((made.load() & bit) != 0 && !primary_exists(device)) {

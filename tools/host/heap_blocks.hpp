@@ -1,7 +1,7 @@
 // The live blocks of an allocator's heap in device memory: the address that the program has for each block, and the number of bytes that it
-// requested. Knows the heap only by its table of functions (heap_interface.hpp).
+// requested. The class uses the heap only through its table of functions (heap_interface.hpp).
 //
-// Whatever the allocator does, a block is handed out only if it lies in the heap and shares no byte with a live one.
+// A block is handed out only if it lies in the heap and shares no byte with a live block, whatever the allocator returns.
 #pragma once
 
 #include <map>
@@ -23,9 +23,10 @@ class heap_blocks final : public block_source {
   heap_blocks(heap_functions const& functions, void* heap, std::uint64_t base, std::uint64_t bytes, reporter report);
   ~heap_blocks() override;
 
-  // allocate() and release() run a kernel, one after another: the heap's context is current, and no stream of it is captured.
+  // allocate() and release() each run a kernel, one call at a time. The caller has made the heap's context current, and no stream of the
+  // context is being captured.
   [[nodiscard]] grant allocate(std::uint64_t site, std::uint64_t bytes) override;
-  // A block that the allocator does not take back stays allocated, and is reported.
+  // A block that the allocator does not take back stays allocated in the heap, and an error is reported.
   [[nodiscard]] bool release(std::uint64_t offset) override;
 
   void pin(bool on) override;
@@ -36,8 +37,8 @@ class heap_blocks final : public block_source {
 
  private:
   struct entry {
-    std::uint64_t bytes;  // asked for
-    std::uint64_t given;  // what the allocator calls the block
+    std::uint64_t bytes;  // as requested
+    std::uint64_t given;  // the address that the allocator returned for the block
     bool pinned;
   };
   using entries = std::map<std::uint64_t, entry>;

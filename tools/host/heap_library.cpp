@@ -13,8 +13,8 @@ namespace gpuheap::interpose {
 
 namespace {
 
-// The library's CUDA runtime is its own, and looks the driver up while this thread is inside a wrapper. So it gets the driver's own
-// functions, and its calls of them do not count as the program's.
+// The allocator's library has a CUDA runtime of its own, which looks up the driver's functions while this thread is inside a wrapper. So
+// the runtime gets the driver's own functions, and its calls do not count as the program's.
 heap_functions const* load(std::string* why) {
   std::string const& path = configured().heap_library;
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

@@ -1,4 +1,4 @@
-// The library of the allocator from which the mode heap:<name> serves.
+// The library of the allocator that serves the mode heap:<name>.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace gpuheap::interpose {
 
 // Makes a heap of that allocator in [base, base + bytes), memory of the current context's device. The first call of the process loads the
-// library. nullptr: `why` has the reason. One call at a time.
+// library. Returns nullptr on failure, with the reason in `why`. One call at a time.
 [[nodiscard]] std::unique_ptr<block_source> make_heap(std::uint64_t base, std::uint64_t bytes, std::string* why);
 
 }  // namespace gpuheap::interpose

@@ -20,23 +20,23 @@ std::uint64_t whole_pages(std::uint64_t bytes) { return bytes / host_blocks::pag
 
 void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// Makes the kernel give each page of a private mapping a page of its own, as a write to it would.
+// Makes the operating system replace each page of a private mapping by a copy of the mapping's own, as a write to the page would.
 void own(std::uint64_t address, std::uint64_t bytes) {
-  // Not by madvise(), which host_heap.cpp has for the program.
+  // Not madvise(), because host_heap.cpp replaces that function for the program.
   constexpr int populate_write = 23;  // MADV_POPULATE_WRITE
   if (syscall(SYS_madvise, at(address), bytes, populate_write) == 0) return;
-  // For a kernel before 5.14. The write changes nothing, and loses no write that another thread makes meanwhile.
+  // For Linux before 5.14. The write changes nothing, and loses no write that another thread makes at the same time.
   for (std::uint64_t offset = 0; offset < bytes; offset += host_blocks::page_bytes) {
     asm volatile("lock; orb $0, %0" : "+m"(*static_cast<unsigned char*>(at(address + offset))) : : "memory", "cc");
   }
 }
 
-// Puts the bytes of a file's mapping into one of no file, at the same place.
+// Replaces a file's mapping by anonymous memory with the same bytes, at the same address.
 bool moved_into_memory(std::uint64_t address, std::uint64_t bytes) {
   void* const room = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, own_pages, -1, 0);
   if (room == MAP_FAILED) return false;
   std::memcpy(room, at(address), bytes);
-  // Not by mremap(), which host_heap.cpp has for the program.
+  // Not mremap(), because host_heap.cpp replaces that function for the program.
   if (syscall(SYS_mremap, room, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at(address)) >= 0) return true;
   munmap(room, bytes);
   return false;
@@ -87,7 +87,7 @@ bool host_blocks::merge(void const* address, int file, std::uint64_t offset, voi
   entry& of = found->second;
   std::uint64_t const whole = whole_pages(of.bytes);
   if (mmap(at(found->first), whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file, static_cast<off_t>(offset)) == MAP_FAILED) {
-    // If the old pages are gone already, the block has zeros until the copy is made.
+    // If the old pages are already gone, the block has zeros until the caller copies the bytes.
     if (of.merged) num_merged_.fetch_sub(1, std::memory_order_relaxed);
     of.merged = false;
     mmap(at(found->first), whole, PROT_READ | PROT_WRITE, own_pages | MAP_FIXED, -1, 0);

@@ -1,8 +1,9 @@
 // malloc and the like, as libgpuheap_host_merging.so exports them: merging.hpp serves large blocks where it can, and all other calls are
-// forwarded to the next library that has the function. A call that changes mappings is forwarded too, after merging.hpp has given up the
-// blocks in the range of that call.
+// forwarded to the next library that has the function. A call that changes mappings first makes the blocks in its range keep their own
+// pages (host_fix), and then makes the system call.
 //
-// These are called before main, before this library's constructors and under the linker's locks. So no variable here has a constructor.
+// These functions may be called before main, before this library's constructors, and under the dynamic linker's locks. So no variable here
+// has a constructor.
 
 #include <dlfcn.h>
 #include <sys/mman.h>
@@ -35,7 +36,7 @@ struct heap_functions_of_next {
   std::size_t (*malloc_usable_size)(void*);
 };
 
-// Memory for the linker's requests while the next functions are looked up: given once, never taken back.
+// Memory for requests of the dynamic linker while the next functions are looked up: handed out once, and never reused.
 alignas(16) constinit char first_bytes[16384];
 constinit std::atomic<std::size_t> first_used{0};
 
@@ -50,12 +51,12 @@ constinit heap_functions_of_next found{};
 constinit std::atomic<bool> ready{false};
 constinit thread_local bool looking __attribute__((tls_model("initial-exec"))) = false;
 
-// nullptr: this thread is looking them up.
+// The functions of the next library that has them. Returns nullptr while this thread looks them up.
 heap_functions_of_next const* next() {
   if (ready.load(std::memory_order_acquire)) return &found;
   if (looking) return nullptr;
   looking = true;
-  // Two threads may look at the same time, and write the same value.
+  // Two threads may look them up at the same time, and write the same values.
   auto const look = [](auto& function, char const* name) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(linker_dlsym(RTLD_NEXT, name));
   };

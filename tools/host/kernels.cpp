@@ -22,7 +22,7 @@ named_handles& known() {
   return *only;
 }
 
-// The handles that this thread launched last: a direct-mapped cache before the lock.
+// The handles that this thread launched last: a direct-mapped cache that avoids the lock.
 constinit thread_local std::array<std::uint64_t, 64> seen __attribute__((tls_model("initial-exec"))) = {};
 
 void record(std::uint64_t handle, char const* name) {
@@ -38,7 +38,7 @@ void record(std::uint64_t handle, char const* name) {
 void kernel_named(std::uint64_t handle, char const* name) {
   named_handles& handles = known();
   std::lock_guard const held{handles.lock};
-  // A handle may be used again for another kernel once its module is unloaded: the reader takes the last name before a launch.
+  // After its module is unloaded, a handle may be reused for another kernel. The reader of the trace takes the last name before a launch.
   handles.all.insert(handle);
   record(handle, name);
 }

@@ -26,24 +26,25 @@ namespace gpuheap::interpose {
 
 namespace {
 
-// A period of a rehearsal in which a download could stand merged.
+// A period of a validation run (rehearsal): from a download on, the host buffer could stay merged.
 struct period {
   std::uint64_t host;
   std::uint64_t device;
   std::uint64_t bytes;
   std::uint64_t host_site;
   std::uint64_t device_site;
-  std::uint64_t hash;  // the hash of both buffers at its begin
+  std::uint64_t hash;  // the hash of both buffers at the begin of the period
 };
 
 struct service {
   std::shared_mutex order;  // shared: by calls that may let device memory change; exclusive: by a thread that merges or begins a period
-  std::atomic<std::uint64_t> work{0};       // the number of such calls that have returned
-  std::atomic<bool> elsewhere{false};       // written under `order`, shared or not
+  std::atomic<std::uint64_t> work{0};  // the number of such calls that have returned
+  std::atomic<bool> elsewhere{
+      false};  // work was seen that waiting for the default stream does not cover; written under `order`, shared or exclusive
   std::atomic<CUcontext> context{nullptr};  // the first context in which the program worked
   std::mutex lock;                          // guards all below
-  std::vector<proven_pair> pairs;           // elide: those of the plan that were not refuted since
-  std::set<std::uint64_t> host_sites;       // elide: of all pairs of the plan
+  std::vector<proven_pair> pairs;           // for elide: the pairs of the plan that have not been refuted since
+  std::set<std::uint64_t> host_sites;       // for elide: the host sites of all pairs of the plan
   bool planned = false;
   std::vector<period> open;
   std::atomic<bool> any_open{false};
@@ -89,7 +90,8 @@ std::uint64_t hash_of(void const* bytes, std::size_t num) {
 
 void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// Libraries that pass pages of host memory to other devices, which keep using those pages whatever is mapped later.
+// Whether a library is loaded that passes pages of host memory to other devices. These keep using the pages, whatever is mapped there
+// later.
 bool pages_are_handed_on() {
   auto const look = [](dl_phdr_info* info, std::size_t, void* found) {
     char const* const name = info->dlpi_name == nullptr ? "" : info->dlpi_name;
@@ -115,7 +117,7 @@ void record(period const& of, period_end how) {
   append(line);
 }
 
-// Ends periods, under s.lock. `device_works`: as device memory may change from now on.
+// Ends a period, under s.lock. `device_works`: it ends because device memory may change from now on.
 void end(period const& of, bool device_works) {
   period_end how = device_works ? period_end::separated : period_end::kept;
   if (device_works && hash_of(at(of.host), of.bytes) != of.hash) how = period_end::written;
@@ -133,7 +135,7 @@ void end_where(service& s, bool device_works, Which which) {
   s.any_open.store(!s.open.empty());
 }
 
-// Gives the merged host buffers pages of their own. Their pairs are left alone from here on.
+// Gives the merged host buffers pages of their own. Later downloads of their pairs are copied.
 void separate(service& s) {
   std::lock_guard const held{s.lock};
   end_where(s, true, [](period const&) { return true; });
@@ -141,17 +143,16 @@ void separate(service& s) {
     count(counter::separated);
     count(counter::separated_bytes, each.bytes);
     std::erase_if(s.pairs, [&](proven_pair const& pair) { return pair.host_site == each.site && pair.device_site == each.twin; });
-    say("E09",
-        "the device goes on while the program keeps the host buffer that got " + std::to_string(each.bytes) +
-            " bytes, which it did not do in the validation run: they are copied after all, and so are all further ones of this pair");
+    say("E09", "the device goes on while the program keeps the host buffer of a download of " + std::to_string(each.bytes) +
+                   " bytes, unlike in the validation run: this download and all later ones of the pair are copied");
   }
 }
 
 // The reason why a download of `bytes` from `device` to `host` does not cover a pair's whole buffers; empty if it does.
 std::string mismatch(host_blocks::block const& host, shared_block const& device, std::uint64_t from, std::uint64_t bytes) {
-  if (from != device.address || bytes != device.bytes) return "it is of a part of the device buffer";
-  if (host.bytes == 0) return "its other side does not begin a block of the heap";
-  if (host.bytes != bytes) return "the host buffer is of another size";
+  if (from != device.address || bytes != device.bytes) return "it covers only a part of the device buffer";
+  if (host.bytes == 0) return "its host address is not the begin of a block of the heap";
+  if (host.bytes != bytes) return "the host buffer has another size";
   if (host.fixed) return "the program registered the host buffer, or changed its mapping itself";
   if (device.offset % host_blocks::page_bytes != 0) return "the device buffer does not begin a page";
   return {};
@@ -181,7 +182,7 @@ device_work::device_work(device_use what) : what_{what} {
 
 device_work::~device_work() {
   if (!held_) return;
-  // Counted when the call has passed its work to the device, and before any thread can merge again.
+  // Counted after the call has passed its work to the device, and before any thread can merge again.
   all().work.fetch_add(1);
 }
 
@@ -203,7 +204,7 @@ bool download_merged(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) 
     std::string const why = mismatch(host, device, from, bytes);
     if (!why.empty()) return kept_apart(why);
     auto const same = [&](proven_pair const& each) { return of_device(each) && each.host_site == host.site; };
-    if (std::none_of(s.pairs.begin(), s.pairs.end(), same)) return kept_apart("its host buffer is another one's");
+    if (std::none_of(s.pairs.begin(), s.pairs.end(), same)) return kept_apart("its host buffer belongs to another pair");
   }
   if (pool_captures()) return kept_apart("a graph is being captured");
   if (pages_are_handed_on()) return kept_apart("a library is loaded that hands pages to other devices (libibverbs, liburing or libaio)");
@@ -213,7 +214,7 @@ bool download_merged(std::uint64_t to, std::uint64_t from, std::uint64_t bytes) 
   std::unique_lock const alone{s.order};
   if (s.elsewhere.load()) return kept_apart("the process works in several streams, contexts or graphs");
   if (s.work.load() != before || pool_shared_block(from).address != device.address) {
-    count(counter::not_elided);  // another thread's call came between, which is chance and speaks against no pair
+    count(counter::not_elided);  // another thread's call came in between, which does not refute the pair
     return false;
   }
   if (!blocks().merge(at(to), device.file, device.offset, at(from), device.site)) return kept_apart("its pages cannot be mapped");

@@ -28,7 +28,7 @@ void say(std::string_view code, std::string const& words) {
   record.begin_ns = now_ns();
   append_text(record, std::string{code} + "\t" + words);
   std::size_t const number = static_cast<std::size_t>((code[1] - '0') * 10 + (code[2] - '0')) % 16 + (code[0] == 'W' ? 16U : 0U);
-  // relaxed: a count that decides about printing alone.
+  // relaxed: the count only decides about printing.
   int const before = said[number].fetch_add(1, std::memory_order_relaxed);
   if (before < printed_of_each) print("gpuheap: " + std::string{code} + ": " + words + "\n");
   if (before == printed_of_each) print("gpuheap: " + std::string{code} + ": more of these; all are in the trace\n");

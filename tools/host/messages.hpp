@@ -6,7 +6,8 @@
 
 namespace gpuheap::interpose {
 
-// Records the message; prints it too for the first three of its code, then one line that says more follow in the trace.
+// Records the message in the trace, and prints it. Of each code only the first three messages are printed, and then one line that says that
+// more are in the trace.
 void say(std::string_view code, std::string const& words);
 
 // Only prints, for errors that stop the trace itself.

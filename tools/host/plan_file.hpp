@@ -1,4 +1,5 @@
-// The plan that `gpuheap host pool` makes of a profile: text, one fact a line, the last line a checksum of all before it.
+// The plan that `gpuheap host pool` makes of a profile: a text with one fact on each line. The last line is a checksum of all lines before
+// it.
 //
 //   gpuheap-host-plan 1
 //   driver 13000
@@ -32,7 +33,7 @@ struct planned_device {
   std::string name;
 };
 
-// Buffers from these sites copy to each other alone, and a validation run showed that downloads between them can do without a copy.
+// Buffers from these two call sites are copied only to each other, and a validation run showed that downloads between them need no copy.
 struct proven_pair {
   std::uint64_t host_site = 0;
   std::uint64_t device_site = 0;

@@ -16,8 +16,8 @@ int attribute(CUdevice device, CUdevice_attribute which) {
   return ask != nullptr && ask(&value, which, device) == CUDA_SUCCESS ? value : 0;
 }
 
-// Memory of a file that no folder holds, pinned and mapped for the device at the address that it has here. Empty: it cannot be had, and
-// `why` says what is missing.
+// Memory of an anonymous file, pinned and mapped for the device at its host address. Returns an empty backing on failure, and `why` says
+// what is missing.
 backing in_file(std::size_t bytes, CUdevice device, std::string* why) {
   bytes = (bytes + 4095) / 4096 * 4096;
   static auto const device_address_of = helper<PFN_cuMemHostGetDevicePointer_v3020>("cuMemHostGetDevicePointer_v2");
@@ -101,8 +101,8 @@ CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, ba
     address = reinterpret_cast<std::uint64_t>(host);
   } else if (mode == pool_mode::unified) {
     result = real<row::cuMemAllocManaged>()(&address, bytes, CU_MEM_ATTACH_GLOBAL);
-    // The pages are made resident on the device at once, as those of the memory in whose place they are. If the driver cannot do that,
-    // pages come at first touch; so also during a capture, which the default stream and a wait for the context would break.
+    // The pages are made resident on the device at once, as device memory is. If the driver cannot do that, each page moves at its first
+    // access. The same holds during a capture, because work in the default stream and a wait for the context would invalidate the capture.
     if (result == CUDA_SUCCESS && wanted.what == memory::device && !capturing) {
       CUmemLocation const there{CU_MEM_LOCATION_TYPE_DEVICE, {device}};
       auto const prefetch = real<row::cuMemPrefetchAsync_v2>();

@@ -29,7 +29,7 @@ struct pool {
   backing memory_of;
   std::uint64_t bytes;
   bool primary;  // its context is the device's primary one
-  bool is_heap;  // its blocks are an allocator's
+  bool is_heap;  // an allocator's heap serves its blocks
   std::unique_ptr<block_source> blocks;
 
   [[nodiscard]] std::uint64_t base() const { return memory_of.base; }
@@ -39,9 +39,9 @@ struct pool {
 struct service {
   std::shared_mutex lock;  // guards the list: written when contexts come and go, read by requests
   std::vector<std::shared_ptr<pool>> pools;
-  std::vector<CUcontext> settled;  // contexts whose pools are there, or will not be
-  std::vector<CUcontext> made;     // contexts that the program made beside the primary ones
-  std::vector<int> compared;       // devices that were held against the profile's
+  std::vector<CUcontext> settled;  // contexts whose pools have been made, or cannot be made
+  std::vector<CUcontext> made;     // contexts that the program created, which are not primary ones
+  std::vector<int> compared;       // devices that were compared with the profile's
   plan wanted;
   bool planned = false;
   std::atomic<int> captures{0};
@@ -89,11 +89,11 @@ described describe(int device) {
 
 constinit std::atomic<std::uint64_t> recorded_devices{0};
 
-// Each device that the process uses, once, into the trace.
+// Records each device that the process uses in the trace, once.
 void record_device(int device) {
   if (device < 0 || device >= 64) return;
   std::uint64_t const bit = std::uint64_t{1} << device;
-  // relaxed: decides which thread writes the fact, nothing else. The load comes first, since nearly every call finds the bit set.
+  // relaxed: the bit only decides which thread writes the fact. The load comes first, because nearly every call finds the bit set.
   if ((recorded_devices.load(std::memory_order_relaxed) & bit) != 0) return;
   if ((recorded_devices.fetch_or(bit, std::memory_order_relaxed) & bit) != 0) return;
   check_rows();
@@ -130,7 +130,7 @@ void load_plan(service& s) {
                  (configured().strict ? "fails" : "goes to the driver"));
 }
 
-// The pools that a device is to have: the plan's, and under heap:<name> the heap in place of that of device memory.
+// The pools that a device should have: those of the plan. Under heap:<name>, the heap replaces the pool of device memory.
 std::vector<planned_pool> wanted_on(service const& s, int device) {
   std::vector<planned_pool> found;
   for (planned_pool const& each : s.wanted.pools) {
@@ -140,7 +140,8 @@ std::vector<planned_pool> wanted_on(service const& s, int device) {
   return found;
 }
 
-// Reports E02 if the device's free memory does not suffice. If the driver does not tell it, the reservations themselves show it.
+// Returns false, and reports E02, if the device's free memory does not suffice. If the driver does not tell the free memory, the
+// reservations will show it.
 bool fits(std::vector<planned_pool> const& wanted, int device, CUresult asked, std::uint64_t free, std::uint64_t total) {
   std::uint64_t needed = 0;
   for (planned_pool const& each : wanted) {
@@ -153,7 +154,8 @@ bool fits(std::vector<planned_pool> const& wanted, int device, CUresult asked, s
   return false;
 }
 
-// Makes the object that serves from a pool's memory. nullptr: the allocator makes no heap of it, and the memory is given back.
+// Makes the object that serves from a pool's memory. If the allocator cannot make a heap in it, the function frees the memory and returns
+// nullptr.
 std::unique_ptr<block_source> blocks_in(backing const& place, planned_pool const& of) {
   if (!heap_mode() || of.what != memory::device) return std::make_unique<slot_table>(of.slots);
   std::string why;
@@ -169,8 +171,8 @@ std::unique_ptr<block_source> blocks_in(backing const& place, planned_pool const
   return nullptr;
 }
 
-// Makes the pools of the current context's device, where some are wanted and no other context of the device has them. False: the driver
-// was asked at a moment when it gives nothing, and the next request tries again.
+// Makes the pools of the current context's device, if some are wanted and no other context of the device has them. Returns false if the
+// driver gives no memory at this moment. The next request then tries again.
 bool reserve_all(service& s, CUcontext context) {
   int const device = current_device();
   if (device < 0) return false;
@@ -179,7 +181,7 @@ bool reserve_all(service& s, CUcontext context) {
   std::vector<planned_pool> const wanted = wanted_on(s, device);
   if (served_already || wanted.empty()) return true;
   bool const capturing = s.captures.load() > 0;
-  if (capturing && heap_mode()) return false;  // a heap is made by kernels
+  if (capturing && heap_mode()) return false;  // kernels make the heap, and they cannot run during a capture
   std::size_t free = 0;
   std::size_t total = 0;
   CUresult const asked = real<row::cuMemGetInfo_v2>()(&free, &total);
@@ -201,7 +203,7 @@ bool reserve_all(service& s, CUcontext context) {
     if (result != CUDA_SUCCESS) {
       say("E02", "the driver does not give " + std::to_string(each.bytes) + " bytes for the pool of " + words_for(each.what) +
                      " memory of device " + std::to_string(device) + " (error " + std::to_string(static_cast<int>(result)) +
-                     "): it is missing, and its requests go past it");
+                     "): there is no such pool, and its requests are not served from one");
       continue;
     }
     std::unique_ptr<block_source> blocks = blocks_in(place, each);
@@ -214,8 +216,8 @@ bool reserve_all(service& s, CUcontext context) {
   return true;
 }
 
-// Whether the current context's pools are settled. The first request of a context makes them: the driver itself would answer it with
-// memory, so the context is one in which memory can be allocated.
+// Whether the current context's pools are settled: made, or known to be impossible. The first request in a context makes them, because the
+// driver could allocate memory in the context at that moment, too.
 bool settled(CUcontext context) {
   service& s = all();
   {
@@ -264,7 +266,7 @@ void forget(bool (*dies)(pool const&, CUcontext, int), CUcontext context, int de
 // Waits for all work of the pool's context, as the driver's free does.
 CUresult wait_for(pool const& of) {
   in_context const here{of.context};
-  // If the driver is gone, so is its work.
+  // If the driver has ended, so has its work.
   if (here.entered() != CUDA_SUCCESS) return here.entered() == CUDA_ERROR_DEINITIALIZED ? CUDA_SUCCESS : here.entered();
   return real<row::cuCtxSynchronize>()();
 }
@@ -349,7 +351,7 @@ verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, b
     }
   }
   if (of == nullptr) return miss("E04", counter::unprofiled, request() + " has no pool", from);
-  // A heap serves by a kernel and a wait.
+  // A heap serves a request by a kernel and a wait, which are not possible during a capture.
   if (of->is_heap && all().captures.load() > 0) return verdict::untimely;
   block_source::grant const got = allocate_in(*of, from.site, bytes);
   switch (got.how) {
@@ -360,7 +362,7 @@ verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, b
     case block_source::outcome::busy:
       return miss("E05", counter::slot_busy, request() + refusal_words(got, *of), from);
     case block_source::outcome::failed:
-      // The driver reports errors of the device, in strict mode or not.
+      // The request goes to the driver, also in strict mode, so that the driver reports the error of the device.
       count(counter::slot_busy);
       count(counter::driver_allocations);
       return verdict::driver;
@@ -370,7 +372,7 @@ verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, b
   *address = of->base() + got.offset;
   count(counter::served);
   count(counter::served_bytes, bytes);
-  // A capture would take the filling into its graph.
+  // A capture would record the fill in its graph.
   if (configured().poison >= 0 && all().captures.load() == 0) fill(*of, *address, bytes);
   return verdict::served;
 }
@@ -474,7 +476,7 @@ void pool_context_gone(CUcontext context) {
   forget([](pool const& each, CUcontext gone, int) { return each.context == gone; }, context, 0);
   service& s = all();
   std::unique_lock const held{s.lock};
-  std::erase(s.made, context);  // its handle may come again
+  std::erase(s.made, context);  // a later context may have the same handle
 }
 
 void pool_primary_released(CUdevice device) {

@@ -1,4 +1,4 @@
-// The life of the process: what happens at exit and at fork.
+// The library's work when it is loaded, at exit and at fork.
 
 #include <pthread.h>
 
@@ -26,7 +26,7 @@ void in_child() {
   merging_after_fork_in_child();
 }
 
-// No driver call and no file here: the library also enters shells, compilers and wrappers.
+// Makes no driver call and opens no file, because the library is also loaded into shells, compilers and wrappers.
 __attribute__((constructor)) void loaded() {
   if (configured().on) pthread_atfork(merging_before_fork, merging_after_fork_in_parent, in_child);
 }

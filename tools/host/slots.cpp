@@ -31,7 +31,7 @@ void index_set::erase(std::size_t index) {
 bool index_set::contains(std::size_t index) const { return (words_[0][index / 64] >> index % 64 & 1) != 0; }
 
 std::optional<std::size_t> index_set::first_from(std::size_t index) const {
-  // Up, until a level has a member at or after the index; then down, to the first member below it.
+  // Goes up until a level has a member at or after the index, and then down to the first member below that one.
   for (std::size_t level = 0; level < 3; ++level) {
     if (index / 64 >= words_[level].size()) return std::nullopt;
     std::uint64_t const rest = words_[level][index / 64] & ~std::uint64_t{0} << index % 64;
@@ -59,7 +59,7 @@ slot_table::slot_table(std::vector<planned_slot> const& slots) {
   }
   live_at_place_.assign(place_of_.size(), 0);
   for (site& of : sites_) {
-    // Stable: of slots of one size the plan's first comes first, as in the plan's own rehearsal.
+    // stable_sort keeps the plan's order among slots of one size, as the planner assumes (python/gpuheap/host/plan.py).
     std::stable_sort(of.by_size.begin(), of.by_size.end(), [this](auto a, auto b) { return slots_[a].bytes < slots_[b].bytes; });
     of.free = index_set{of.by_size.size()};
     for (std::size_t rank = 0; rank < of.by_size.size(); ++rank) {
@@ -68,7 +68,7 @@ slot_table::slot_table(std::vector<planned_slot> const& slots) {
       of.free.insert(rank);
     }
   }
-  // Pairs that share bytes: sweep by offset over those that have not ended.
+  // Finds the pairs of slots that share bytes: goes through the slots by offset, and keeps those that have not ended in `open`.
   std::vector<std::uint32_t> order(slots_.size());
   std::iota(order.begin(), order.end(), 0U);
   std::sort(order.begin(), order.end(), [this](auto a, auto b) { return slots_[a].offset < slots_[b].offset; });
@@ -125,7 +125,7 @@ bool slot_table::release(std::uint64_t offset) {
   live_bytes_ -= ended.asked;
   --num_live_;
   ended.asked = 0;
-  // A pinned slot goes on blocking those that share its bytes, and is never handed out again.
+  // A pinned slot still blocks the slots that share its bytes, and is never handed out again.
   if (ended.pinned) return true;
   unblock_sharers(ended);
   if (ended.blocked_by == 0) sites_[ended.site].free.insert(ended.rank);

@@ -1,8 +1,7 @@
-// A pool's slots: which request gets which bytes. Knows nothing of the driver; addresses are offsets into the pool.
+// A pool's slots, and the choice of a slot for each request. The class does not use the driver. Addresses are offsets into the pool.
 //
-// The plan (python/gpuheap/host/plan.py) gives each call site slots, one for each request of it that was live at a time, and places slots
-// that were never live together on the same bytes. Here, at every instant and whatever the program does, live slots are disjoint: a slot
-// whose bytes are in use is blocked.
+// The plan (python/gpuheap/host/plan.py) gives each call site as many slots as it had live requests at a time, and places slots that were
+// never live together on the same bytes. Whatever the program does, live slots never overlap: a slot whose bytes are in use is blocked.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +21,8 @@ struct planned_slot {
   std::uint64_t site;
 };
 
-// A set of small integers in words of 64, in three levels: insert, erase and the first member at or after a number in constant time. At
-// most 64^3 members.
+// A set of small integers in words of 64, in three levels: insert(), erase() and first_from(), the first member at or after a number, take
+// constant time. At most 64^3 members.
 class index_set {
  public:
   static constexpr std::size_t limit = std::size_t{64} * 64 * 64;
@@ -42,13 +41,14 @@ class slot_table final : public block_source {
  public:
   explicit slot_table(std::vector<planned_slot> const& slots);
 
-  // The smallest free slot of the site that is large enough: a hash look-up, a binary search among the site's sizes, six words, and the
-  // slots that share its bytes, whose number the plan bounds. Nothing grows with the number of live blocks.
+  // Takes the smallest free slot of the site that is large enough. The cost is a hash look-up, a binary search among the site's sizes, at
+  // most six words of its index_set, and a visit to the slots that share the slot's bytes, whose number the plan bounds. The cost does not
+  // grow with the number of live blocks.
   [[nodiscard]] grant allocate(std::uint64_t site, std::uint64_t bytes) override;
   [[nodiscard]] bool release(std::uint64_t offset) override;
   void pin(bool on) override;
   [[nodiscard]] bool begins_live(std::uint64_t offset) const override;
-  // Looks at every slot, unless a block begins there.
+  // Looks at every slot, unless a block begins at `offset`.
   [[nodiscard]] block live_at(std::uint64_t offset) const override;
   [[nodiscard]] std::uint64_t live_bytes() const override;
   [[nodiscard]] std::size_t num_live() const override;
@@ -57,13 +57,13 @@ class slot_table final : public block_source {
   struct slot {
     std::uint64_t offset;
     std::uint64_t bytes;
-    std::uint64_t asked = 0;  // 0: not live; a live request of 0 bytes counts as 1
+    std::uint64_t asked = 0;  // requested bytes; 0: not live; a live request of 0 bytes counts as 1
     std::uint32_t site;
     std::uint32_t rank;            // among the slots of its site, by size
     std::uint32_t place;           // among the distinct offsets
     std::uint32_t blocked_by = 0;  // live or pinned slots that share bytes with this one
     bool pinned = false;
-    std::vector<std::uint32_t> sharing;  // those slots
+    std::vector<std::uint32_t> sharing;  // the slots that share bytes with this one
   };
   struct site {
     std::uint64_t name = 0;
@@ -76,12 +76,12 @@ class slot_table final : public block_source {
   void block_sharers(slot const& of);
   void unblock_sharers(slot const& of);
 
-  mutable std::mutex lock_;  // guards all below; nothing is called under it
+  mutable std::mutex lock_;  // guards all below; no other lock is taken under it
   std::vector<slot> slots_;
   std::vector<site> sites_;
   std::unordered_map<std::uint64_t, std::uint32_t> site_of_;
-  std::unordered_map<std::uint64_t, std::uint32_t> place_of_;  // offset
-  std::vector<std::uint32_t> live_at_place_;                   // slot + 1; 0: none
+  std::unordered_map<std::uint64_t, std::uint32_t> place_of_;  // by offset
+  std::vector<std::uint32_t> live_at_place_;                   // by place: the live slot + 1; 0: none
   std::uint64_t live_bytes_ = 0;
   std::size_t num_live_ = 0;
   bool pinning_ = false;

@@ -33,7 +33,7 @@ struct open_file {
   std::byte* extent = nullptr;
   std::size_t next_in_extent = blocks_per_extent;
   std::uint64_t start_ns = 0;
-  std::array<event*, 256> partly_filled{};  // blocks that threads left when they ended; of more than this many the rest stays empty
+  std::array<event*, 256> partly_filled{};  // blocks of ended threads; beyond this many, the rest of a block stays empty
   std::size_t num_partly_filled = 0;
   std::uint32_t num_threads = 0;
 };
@@ -52,7 +52,7 @@ static_assert(std::is_trivially_destructible_v<open_file>);
 constinit open_file first_file;
 constinit open_file* file = &first_file;
 std::atomic<std::uint32_t> current_generation{1};
-std::atomic<file_header*> header_of_file{nullptr};  // release at the opening pairs with acquire in count(): a ready header
+std::atomic<file_header*> header_of_file{nullptr};  // the release at the opening, with a ready header, pairs with the acquire in count()
 constinit thread_local position mine __attribute__((tls_model("initial-exec")));
 
 bool reserve(std::uint64_t from, std::uint64_t bytes) {
@@ -106,7 +106,7 @@ bool opened() {
   return !file->failed;
 }
 
-// A block for the calling thread, under the lock. False: there is no file, or no room.
+// Takes a block for the calling thread. The caller holds the lock. Returns false if there is no room.
 bool take_block() {
   if (file->num_partly_filled > 0) {
     mine.next = file->partly_filled[--file->num_partly_filled];
@@ -118,7 +118,8 @@ bool take_block() {
     std::uint64_t const at = header_bytes + file->header->num_blocks * block_bytes;
     constexpr std::uint64_t bytes = blocks_per_extent * block_bytes;
     if (!reserve(at, bytes)) return false;
-    // A block must start at a multiple of its size, so that partly filled ones know their ends: place the mapping ourselves.
+    // Each block must start at a multiple of its size in memory, because the end of a partly filled block is computed from its address. So
+    // the mapping is placed at such an address.
     void* const room = mmap(nullptr, bytes + block_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (room == MAP_FAILED) return false;
     auto const aligned = (reinterpret_cast<std::uintptr_t>(room) + block_bytes - 1) / block_bytes * block_bytes;
@@ -142,7 +143,7 @@ void give_block_back(void*) {
   mine.next = mine.end = nullptr;
 }
 
-// Its destructor runs at the end of each thread that recorded.
+// The key's destructor, give_block_back(), runs at the end of each thread that has recorded.
 pthread_key_t end_of_thread() {
   static pthread_key_t const key = [] {
     pthread_key_t made{};
@@ -152,7 +153,8 @@ pthread_key_t end_of_thread() {
   return key;
 }
 
-// Room for so many slots. relaxed: a generation changes in a child of fork only, which has one thread.
+// Makes room for `slots` slots in the calling thread's block. Returns false if there is no file or no room. relaxed: a generation changes
+// in a child of fork only, which has one thread.
 bool make_room(std::size_t slots) {
   if (mine.generation == current_generation.load(std::memory_order_relaxed) && static_cast<std::size_t>(mine.end - mine.next) >= slots)
     return true;
@@ -180,7 +182,7 @@ void place(event* slot, event const& record) {
   copy.thread = mine.thread;
   copy.begin_ns = record.begin_ns > file->start_ns ? record.begin_ns - file->start_ns : 0;
   std::memcpy(static_cast<void*>(slot), &copy, sizeof copy);
-  // release: a reader that sees the kind, which is also what a crash leaves behind, sees the whole slot and the payload after it.
+  // release: a reader that sees the kind, also after a crash, sees the whole slot and the payload after it.
   std::atomic_ref{slot->kind}.store(record.kind, std::memory_order_release);
 }
 
@@ -231,8 +233,8 @@ void mark_ended() {
 }
 
 void forget_after_fork() {
-  // The mappings stay, unused: the parent's file is the parent's. The lock may have been held by a thread that this process lacks: a new
-  // one.
+  // The mappings stay, unused, because the file is the parent's. A thread that this process does not have may have held the lock, so the
+  // child makes a new object.
   if (file->descriptor >= 0) close(file->descriptor);
   file = new open_file;
   header_of_file.store(nullptr, std::memory_order_relaxed);

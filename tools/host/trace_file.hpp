@@ -1,5 +1,5 @@
-// The trace file of this process: made at the first record, written through a shared mapping, so that what was recorded outlives the
-// process however it ends.
+// The trace file of this process: made at the first record, and written through a shared mapping, so that records outlive the process,
+// however it ends.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,22 @@ namespace gpuheap::interpose {
 // Nanoseconds of the monotonic clock.
 [[nodiscard]] std::uint64_t now_ns();
 
-// Appends from any thread; about 15 ns. Fills in the thread; `begin_ns` comes as now_ns() gave it. A full disk loses the record and counts
-// it, and is said once.
+// Appends a record, from any thread, in about 15 ns. Sets its thread. The caller sets `begin_ns` to a value of now_ns(). If the disk is
+// full, the record is lost and counted, and a message says so once.
 void append(event record);
 
-// Appends a record with a payload of at most 16 KiB - 64 B; longer ones are cut.
+// Appends a record with a payload of at most 16 KiB - 64 B; a longer payload is cut.
 void append_text(event record, std::string_view payload);
+// Appends a record of the kind fact.
 void append_fact(std::string_view key, std::string_view value);
 
-// Adds to a counter; makes the file if need be.
+// Adds to a counter. Makes the file if there is none yet.
 void count(counter which, std::uint64_t amount = 1);
 
 // Marks the file as ended by exit.
 void mark_ended();
 
-// In the child after fork: forgets the parent's file; the first record makes the child's own.
+// Called in a child process after fork. Forgets the parent's file; the first record makes the child's own.
 void forget_after_fork();
 
 }  // namespace gpuheap::interpose

@@ -1,11 +1,11 @@
-// The format of a trace file. python/gpuheap/host/trace.py reads it; both change together, and `version` with them.
+// The format of a trace file. python/gpuheap/host/trace.py reads it; a change of the format changes both, and trace_version.
 //
 //   0                     4096                 4096 + 16 KiB
 //   | file_header, zeros  | block: 256 slots   | block | ...
 //
 // A slot is 64 bytes. A block is filled from its start; its first slot whose kind is 0 ends it, so a process that dies at any instruction
 // leaves a file that can be read. A text record is an event whose `bytes` counts the payload in the slots after it; a record never crosses
-// a block.
+// the end of a block.
 #pragma once
 
 #include <atomic>
@@ -29,11 +29,11 @@ enum class kind : std::uint16_t {
   set = 4,
   launch = 5,
   synchronise = 6,
-  context = 7,  // made, destroyed, reset: `address` is its handle
+  context = 7,  // `flags` 0: made, 2: destroyed or released, 3: reset; `address`: its handle
   capture = 8,  // `flags` 1: begins, 2: ends
   other = 9,
-  merge = 10,  // of a validation run: a download whose buffers could have been one; address, other: sites of the host's and the device's
-               // buffer; detail: period_end
+  merge = 10,  // of a validation run: the end of a period after a download (merging.hpp); address, other: sites of the host's and the
+               // device's buffer; detail: period_end
   // Text records.
   module = 32,   // address: where it is mapped; other: its length; payload: build id in hex, tab, path
   stack = 33,    // stack: its number; address: the site's hash, the same in every run; payload: frame[], nearest first
@@ -42,7 +42,7 @@ enum class kind : std::uint16_t {
   message = 36,  // payload: code, tab, words
 };
 
-// The kind of an allocation's memory, and the effect of a release.
+// The kind of memory that a call allocates or releases.
 enum class memory : std::uint16_t {
   unknown = 0,
   device = 1,
@@ -68,7 +68,7 @@ enum class direction : std::uint16_t {
 inline constexpr std::uint8_t flag_async = 1;   // of a copy, set, allocation or release: ordered in a stream, the host need not wait
 inline constexpr std::uint8_t flag_pooled = 2;  // an allocation or release that a pool served
 inline constexpr std::uint8_t flag_array = 4;   // of a copy: one side is a CUDA array
-inline constexpr std::uint8_t flag_elided = 8;  // of a copy: the driver was not asked for it
+inline constexpr std::uint8_t flag_elided = 8;  // of a copy: done without the driver (merging.hpp)
 inline constexpr std::uint8_t no_device = 255;
 
 struct event {
@@ -82,7 +82,7 @@ struct event {
   std::uint64_t other;        // copy: source; allocation: its pitch, or the flags of managed and pinned memory; launch: blocks
   std::uint64_t bytes;        // launch: dynamic shared memory
   std::uint64_t stream;       // launch: stream
-  std::uint32_t stack;        // 0: not taken
+  std::uint32_t stack;        // number of the call stack; 0: not recorded
   std::uint16_t detail;       // memory, direction, or threads of a block
   std::uint8_t device;
   std::uint8_t flags;
@@ -91,13 +91,13 @@ static_assert(sizeof(event) == slot_bytes);
 
 struct frame {
   std::uint64_t module_base;  // 0: code outside any module
-  std::uint64_t offset;       // in the module, as its file counts addresses; else the address
+  std::uint64_t offset;       // in the module, as the module's file counts addresses; without a module: the address
 };
 
-// Counted while the process runs; a reader of a file whose process died finds what was reached.
+// Counters of the running process. A reader of a file whose process has died finds their last values.
 enum class counter : std::uint32_t {
   lookups,      // of driver entry points
-  hooks,        // rows of the table that a program was given a wrapper for
+  hooks,        // rows of the table whose wrapper the program got
   lost_events,  // the disk was full
   served,       // requests that a pool served
   served_bytes,
@@ -106,13 +106,13 @@ enum class counter : std::uint32_t {
   too_large,           // E06
   slot_busy,           // E05
   foreign_frees,       // E07
-  pool_bytes,          // reserved
+  pool_bytes,          // bytes reserved for pools
   refused,             // strict: requests that failed
   elided,              // downloads that needed no copy
   elided_bytes,
   not_elided,       // E09: downloads of proven pairs that were copied
   separated,        // E09: elided downloads that were copied after all
-  separated_bytes,  // of their host buffers
+  separated_bytes,  // bytes of their host buffers
   num
 };
 

@@ -95,13 +95,13 @@ struct copy_from_array : works_in_stream {
   }
 };
 
-// Copies of rectangles and boxes, from a description.
+// Copies of rectangles and boxes, which a struct of the driver describes.
 struct copy_described : works_in_stream {
   template <class Description>
   static void note(call& c, Description const& wanted) {
     std::uint64_t depth = 1;
     if constexpr (requires { wanted.Depth; }) depth = wanted.Depth;
-    // Both sides as the driver reads them: the member that the side's memory type names.
+    // Reads the member of each side that its memory type selects, as the driver does.
     auto const side = [](CUmemorytype type, void const* host, CUdeviceptr device, CUarray array) -> std::uint64_t {
       if (type == CU_MEMORYTYPE_HOST) return number(host);
       if (type == CU_MEMORYTYPE_ARRAY) return number(array);
@@ -128,7 +128,7 @@ struct copy_described : works_in_stream {
   }
 };
 
-// Each copy of a batch is an event; the time of all is the first one's.
+// Each copy of a batch is an event. The first event has the duration of the whole call, and the others have none.
 struct copy_batch : works_in_stream {
   template <class Real, class... Rest>
   static CUresult run(call& c, Real real, CUdeviceptr* to, CUdeviceptr* from, std::size_t* bytes, std::size_t num, Rest... rest) {

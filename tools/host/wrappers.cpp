@@ -1,5 +1,5 @@
-// One wrapper for each row of the table of entry points: takes the stack and the time, has the row's handler make the call, appends the
-// event.
+// One wrapper for each row of the table of entry points: it takes the call stack and the time, has the row's handler make the call, and
+// appends the event.
 
 #include <algorithm>
 #include <limits>
@@ -66,7 +66,8 @@ void* const wrappers[num_rows] = {
 
 }  // namespace gpuheap::interpose
 
-// The driver's symbols, for programs linked with libcuda: the linker meets these first. Each is resolved at load to its row's wrapper.
+// The driver's symbols, for programs linked with libcuda: the dynamic linker finds these first. Each symbol is resolved at load time to its
+// row's wrapper.
 #define GPUHEAP_ROW(symbol, base, version, suffix, handler)                                                                                \
   extern "C" {                                                                                                                             \
   static PFN_##base##_v##version##suffix gpuheap_resolve_##symbol() {                                                                      \

@@ -34,7 +34,7 @@ by_name const& rows_by(char const* entry_point::*name) {
 }
 
 void* driver_library() {
-  // The driver is never loaded from here: a program without CUDA stays one.
+  // This library never loads the driver: a program that does not use CUDA must not start to use it.
   static constinit std::atomic<void*> kept{nullptr};
   void* library = kept.load(std::memory_order_acquire);
   if (library == nullptr) {
@@ -78,7 +78,7 @@ void* real_address(std::size_t row) {
 }
 
 void* linker_dlsym(void* handle, char const* name) noexcept {
-  using function = void* (*)(void*, char const*) noexcept;  // so that the last call is a jump
+  using function = void* (*)(void*, char const*) noexcept;  // noexcept, so that the last call is a jump
   static function const original = [] {
     void* found = nullptr;
     for (char const* const version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"}) {

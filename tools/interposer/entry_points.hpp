@@ -1,6 +1,6 @@
-// The way in which a library that LD_PRELOAD loads gets between a program and the CUDA driver: the functions that it wraps, how programs
-// find them, and where the driver's own functions are. Two libraries are made of this, tools/host and tools/malloc/run; each has a table of
-// entry points of its own.
+// The interception of a program's calls of the CUDA driver, by a library that LD_PRELOAD loads: the functions that the library wraps, the
+// ways in which programs find them, and the driver's own functions. Two libraries use this code, tools/host and tools/malloc/run. Each has
+// a table of entry points of its own.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@ inline constexpr std::size_t most_rows = 256;
 
 // A function of the driver that a library wraps.
 struct entry_point {
-  char const* symbol;  // as the driver exports it
-  char const* base;    // as cuGetProcAddress is asked for it
-  int version;         // what it is asked with
-  bool per_thread;     // the flavour for per-thread default streams
+  char const* symbol;  // the name that the driver exports
+  char const* base;    // the name for cuGetProcAddress
+  int version;         // the version for cuGetProcAddress
+  bool per_thread;     // whether it is the form for per-thread default streams
 };
 
 // The facts that each library defines about itself.
@@ -28,13 +28,13 @@ struct interposed_library {
 };
 [[nodiscard]] interposed_library const& this_library();
 
-// The driver's own function for a row, found once; nullptr where this driver lacks it, or is not loaded.
+// The driver's own function for a row, looked up once. nullptr if this driver does not have it, or is not loaded.
 [[nodiscard]] void* real_address(std::size_t row);
 
-// A function of the driver by its exported name; nullptr where this driver lacks it, or is not loaded.
+// A function of the driver by its exported name. nullptr if this driver does not have it, or is not loaded.
 [[nodiscard]] void* symbol_in_driver(char const* symbol);
 
-// The linker's own dlsym, past this library's.
+// The C library's dlsym, which this library's own dlsym hides.
 [[nodiscard]] void* linker_dlsym(void* handle, char const* name) noexcept;
 
 // The wrapper to hand out in place of `address`, which the driver gave for `base`: the wrapper of the function at `address`, whatever

@@ -1,4 +1,5 @@
-// Whether this thread works for the library: its calls of the driver and its requests for host memory do not count as the program's then.
+// `depth` is above 0 while this thread works for the library. Its calls of the driver and its requests for host memory then do not count as
+// the program's.
 #pragma once
 
 namespace gpuheap::interpose {

@@ -1,5 +1,5 @@
-// How programs reach the driver: through dlsym, by which the CUDA runtime (static or shared) and every binding asks for cuGetProcAddress or
-// for functions by name. Programs that are linked with libcuda call the library's exports instead.
+// The ways in which programs reach the driver. The CUDA runtime (static or shared) and every binding ask dlsym for cuGetProcAddress or for
+// functions by name. Programs that are linked with libcuda call this library's exports instead.
 
 #include <dlfcn.h>
 
@@ -10,16 +10,17 @@ namespace gpuheap::interpose {
 namespace {
 
 struct answer {
-  bool stands;  // false: dlsym's own answer counts
+  bool stands;  // false: the program gets dlsym's own answer
   void* wrapper;
 };
 
-// The answer for a program that looks up a symbol of the driver. The result comes in registers: no pointer to dlsym's frame may exist, or
-// its last call is no jump.
+// The answer for a program that looks up a symbol of the driver. The result comes in registers, because the last call of dlsym can only be
+// a jump if no pointer to dlsym's frame exists.
 __attribute__((noinline)) answer answer_for(void* handle, char const* name) {
   if (!this_library().on()) return {false, nullptr};
-  // A handle is searched as it is. The pseudo handles are relative to the caller, which is not this code. If one of them finds the driver's
-  // symbols, the program is linked with libcuda, and the wrapper asks the driver itself.
+  // A real handle is searched as it is. Pseudo handles are relative to the caller, which is not this code, so RTLD_NEXT is searched like
+  // RTLD_DEFAULT. If a pseudo handle finds a symbol of the driver, the program is linked with libcuda, and the wrapper looks the function
+  // up in the driver itself.
   void* const found = linker_dlsym(handle == RTLD_NEXT ? RTLD_DEFAULT : handle, name);
   if (found == nullptr) return {false, nullptr};
   void* const wrapper = wrapper_for_symbol(name, found);

@@ -1,11 +1,11 @@
-// Calls of the runtime that do not break what other streams capture.
+// Calls of the CUDA runtime that do not invalidate the captures of other streams.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 namespace gpuheap::device_malloc {
 
-// While an object of this type lives, this thread's calls do not break the captures of other threads.
+// While an object of this type lives, this thread's calls do not invalidate the captures of other threads.
 class beside_captures {
  public:
   beside_captures() : changed_{cudaThreadExchangeStreamCaptureMode(&mode_) == cudaSuccess} {}
@@ -17,7 +17,7 @@ class beside_captures {
 
  private:
   cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-  bool changed_;  // else this thread's mode is what it was
+  bool changed_;  // false: this thread's mode could not be changed
 };
 
 }  // namespace gpuheap::device_malloc

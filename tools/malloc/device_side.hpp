@@ -7,7 +7,7 @@
 
 namespace gpuheap::device_malloc {
 
-/// Why an allocator cannot serve a program's malloc; null: it can.
+/// The reason why an allocator cannot serve a program's malloc; null: it can.
 template <class Allocator>
 constexpr char const* refusal_of() {
   if (Allocator::traits.overwrites) return "by design it returns memory that is still in use";
@@ -18,11 +18,11 @@ constexpr char const* refusal_of() {
   return nullptr;
 }
 
-/// Tells the host that a request found no memory. `told` lies in device memory and is 1 once that was said; `refused` lies in host memory,
-/// and only the first of many threads writes there.
+/// Tells the host that a request found no memory. `told` is in device memory, and is 1 once a thread has told the host. `refused` is in
+/// host memory, and only the thread that sets `told` writes there.
 GPUHEAP_COLD inline void tell_refusal(simt::uint32_t* told, simt::uint32_t* refused) {
   simt::atomic_ref<simt::uint32_t> const word{*told};
-  // relaxed, all: the host looks at one word, and acts once the kernel has ended.
+  // relaxed, all: the host only reads one word, and acts after the kernel has ended.
   if (word.load(simt::relaxed) != 0 || word.exchange(1, simt::relaxed) != 0) return;
   simt::atomic_ref<simt::uint32_t, simt::scope::system>{*refused}.store(1, simt::relaxed);
 }
@@ -31,18 +31,19 @@ GPUHEAP_COLD inline void tell_refusal(simt::uint32_t* told, simt::uint32_t* refu
 template <device_allocator Allocator>
 struct device_state {
   heap_ref<Allocator, uncounted> heap;
-  simt::uint64_t most;      // bytes that the heap can ever have: what asks for more is refused without a word to the host
+  simt::uint64_t most;      // the most bytes that the heap can ever have; a request for more is refused, and the host is not told
   simt::uint32_t* told;     // device memory
   simt::uint32_t* refused;  // host memory; null: there is no heap
 
-  /// `bytes` of memory, of which 0 count as 1, aligned to at least 16; nullptr when nothing fits and where there is no heap.
+  /// Allocates `bytes` bytes, where 0 counts as 1, aligned to at least 16. Returns nullptr if nothing fits, or if there is no heap.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (refused == nullptr) return nullptr;
     void* const p = heap.malloc(bytes == 0 ? 1 : bytes);
     if (p == nullptr && bytes <= most) tell_refusal(told, refused);
     return p;
   }
-  /// The same, aligned to `alignment`, a power of two. An allocator that knows no alignments serves those that its blocks happen to have.
+  /// The same, aligned to `alignment`, a power of two. An allocator without aligned_malloc() serves the request only if its block happens
+  /// to be aligned.
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if (refused == nullptr) return nullptr;
     if (alignment <= Allocator::traits.min_alignment) return malloc(bytes);
@@ -60,7 +61,8 @@ struct device_state {
     if (p == nullptr && bytes <= most && alignment <= largest_alignment) tell_refusal(told, refused);
     return p;
   }
-  /// Gives p back. nullptr does nothing; what is no block of the heap does nothing but to be counted, where the allocator notices.
+  /// Frees p. nullptr is ignored. Any other pointer that is no block of the heap is ignored too, and is counted if the allocator detects
+  /// it.
   GPUHEAP_FN void free(void* p) const {
     if (refused != nullptr) (void)heap.free(p);
   }

@@ -1,4 +1,4 @@
-// An allocator as the table of provider.hpp: the host's side of a heap that serves a program's malloc.
+// An allocator as the table of provider.hpp: the host's part of a heap that serves a program's malloc.
 #pragma once
 
 #include <gpuheap/heap.hpp>
@@ -24,7 +24,7 @@ struct heap_bytes {
   simt::size_t initial = 0;
   bool grows = false;
 
-  // The part of the free memory that is left for others when a heap is made or grows.
+  // A heap that grows begins with this fraction of the free memory, and leaves this fraction of the device's memory free.
   static constexpr simt::size_t part_left = 8;
 
   template <class Allocator>
@@ -36,15 +36,15 @@ struct heap_bytes {
     return {free / part_left, has_grow<Allocator>};
   }
 
-  // The size of a heap that serves everything that CUDA's malloc serves of `limit` bytes: with metadata, and the loss by rounding to size
-  // classes and segments. At most half of the rest of the free memory is used for that.
+  // The size of a heap that serves everything that CUDA's malloc serves with `limit` bytes: the limit, and extra memory for metadata and
+  // for the loss by rounding to size classes and segments. The extra is at most half of the free memory beyond the limit.
   [[nodiscard]] static simt::size_t for_limit(simt::size_t limit, simt::size_t free) {
     simt::size_t const wanted = limit / 2 + 16_MiB, left = free > limit ? (free - limit) / 2 : 0;
     return limit + std::min(wanted, left);
   }
 };
 
-// A stream that ends with its owner, also where the owner cannot be made whole.
+// A stream that is destroyed with its owner, also if the owner's constructor throws.
 struct owned_stream {
   stream_ref const ref = simt::make_stream();
   owned_stream() = default;
@@ -84,7 +84,7 @@ class served_heap {
         simt::size_t const kept = there.total_bytes / heap_bytes::part_left;
         simt::size_t const room = there.free_bytes > kept ? there.free_bytes - kept : 0;
         simt::size_t const more = std::min({heap_->capacity(), heap_->at_most() - heap_->capacity(), room});
-        // A smaller step is not worth the wait of every launch that finds the heap full.
+        // A smaller step is not worth the wait, because each launch that finds the heap full would wait again.
         if (more >= heap_->capacity() / 64 && more != 0) {
           heap_->grow(more, stream_);
           simt::fill(told_.base(), 0, sizeof(simt::uint32_t), stream_);
@@ -94,13 +94,13 @@ class served_heap {
         }
       }
     }
-    *refused = 0;  // `told` stays: no thread asks again
+    *refused = 0;  // `told` stays 1, so that no thread asks again
     return grow_answer::at_most;
   }
-  // The device refused memory: no thread asks again.
+  // Called when the device has refused memory. `told` stays 1, so that no thread asks again.
   void give_up() { *static_cast<simt::uint32_t volatile*>(refused_.base()) = 0; }
 
-  // Without a wait for the program's streams.
+  // Does not wait for the program's streams.
   void sample(provider_report& out) const {
     constexpr auto untold = provider_report::untold;
     statistics const s = heap_->stats(stream_);
@@ -138,7 +138,7 @@ class served_heap {
     }
   }
 
-  // Tells the findings of a heap that finds misuse, and the blocks that are not freed, line by line; returns the number of misuses.
+  // Calls `say` with each line about misuse that the heap has found, and about blocks that are not freed. Returns the number of misuses.
   template <class Say>
   long findings(Say say) requires finds_misuse<Allocator> {
     simt::synchronize_device();
@@ -147,7 +147,7 @@ class served_heap {
       ++count;
       say(text.c_str());
     });
-    heap_->on_exhausted([](exhaustion const&) {});  // the report tells it
+    heap_->on_exhausted([](exhaustion const&) {});  // the report says it
     (void)heap_->check(stream_);
     heap_->on_misuse({});
     leak_report const leaks = heap_->report_leaks(stream_);
@@ -191,7 +191,7 @@ inline void put(provider_text* into, std::string_view words) {
   into->words[length] = '\0';
 }
 
-// Runs f, also during stream captures. An exception goes into the text, and `otherwise` is the result.
+// Runs f, also during stream captures. If f throws, the exception's text goes into `why`, and the result is `otherwise`.
 template <class Result, class F>
 Result told(provider_text* why, Result otherwise, F f) noexcept {
   put(why, "");
@@ -200,7 +200,7 @@ Result told(provider_text* why, Result otherwise, F f) noexcept {
     return f();
   } catch (std::exception const& thrown) {
     std::string_view words = thrown.what();
-    if (words.starts_with("gpuheap: ")) words.remove_prefix(9);  // as the line that it becomes part of
+    if (words.starts_with("gpuheap: ")) words.remove_prefix(9);  // because the line that will contain the words begins so
     put(why, words);
   } catch (...) {
     put(why, "an exception without a message");
@@ -254,7 +254,8 @@ constexpr provider provider_of(char const* name) {
         return 0;
       });
     };
-    // The heap's members would give memory back that the device no longer has: the KiB of host memory in which they lie stays.
+    // The destructors of the heap's members would free memory that the device no longer has. So the object stays, which takes about a KiB
+    // of host memory.
     all.forget = [](void*) {};
   }
   return all;

@@ -6,7 +6,7 @@ namespace gpuheap::device_malloc {
 
 namespace {
 
-// "512 B", "1.5 MiB"
+// Such as "512 B" or "1.5 MiB".
 std::string format_bytes(std::uint64_t bytes) {
   static constexpr char const* units[] = {"KiB", "MiB", "GiB", "TiB"};
   if (bytes < 1024) return std::to_string(bytes) + " B";
@@ -22,7 +22,7 @@ std::string counted(std::uint64_t n, char const* one, char const* more) { return
 
 bool known(std::uint64_t number) { return number != provider_report::untold; }
 
-// A name in JSON: what a driver or a provider says, so nothing but quotes, backslashes and control characters is special.
+// A text of the driver or of a provider as a string in JSON. Quotes and backslashes are escaped, and control characters become blanks.
 std::string quoted(char const* text) {
   std::string made = "\"";
   for (; *text != '\0'; ++text) {

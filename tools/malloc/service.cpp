@@ -17,8 +17,7 @@ namespace gpuheap::device_malloc {
 
 namespace {
 
-// The last context that this thread launched in: neither services' numbers nor contexts' ids are used twice, so this record
-// is never stale.
+// The context of this thread's last launch. Neither a service's number nor a context's id is used twice, so this record is never stale.
 struct last_context {
   unsigned service = 0;
   std::uint64_t id = 0;
@@ -26,8 +25,8 @@ struct last_context {
 };
 thread_local last_context last;
 
-// Captures of the program under way. relaxed, all: a launch that a capture must not disturb is ordered after the capture's begin by the
-// program, on one thread or by what its threads do.
+// The number of the program's open captures. relaxed, all: the program itself orders the begin of a capture before a launch that must not
+// disturb it, on one thread or by synchronisation between its threads.
 std::atomic<int> captures{0};
 
 std::string line_head(CUdevice device, std::string const& name) { return "gpuheap: device " + std::to_string(device) + " (" + name + ")"; }
@@ -73,7 +72,8 @@ served_context const* service::before_launch(CUstream stream) {
   last = {number_, id, served};
   if (served->heap != nullptr && table_.refused(served->heap)) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    // A stream that cannot be asked is the legacy one while another captures: nothing that waits may be called.
+    // If the driver refuses the query, this is the legacy stream while another stream is being captured. Then no call that waits may be
+    // made.
     bool const idle = captures.load(std::memory_order_relaxed) == 0 && driver_.is_capturing(stream, &capture) == CUDA_SUCCESS &&
                       capture == CU_STREAM_CAPTURE_STATUS_NONE;
     if (idle) grow(*served);
@@ -111,8 +111,8 @@ served_context* service::make(CUcontext context, std::uint64_t id) {
   return &served;
 }
 
-// Calls ask() with the context of a heap current, if it is there; returns whether it is. A context that a program destroyed must not be
-// touched: only the current one, and a device's primary one, which can be asked for by another name, are known to be there.
+// Calls ask() with the context of a heap current, if the context exists; returns whether it does. A context that the program has destroyed
+// must not be touched. Only the current context, and a device's primary context, which the driver finds by the device, are known to exist.
 template <class Ask>
 bool service::in_context_of(served_context const& served, Ask ask) {
   CUcontext current = nullptr, found = nullptr;
@@ -135,7 +135,7 @@ bool service::in_context_of(served_context const& served, Ask ask) {
   return is_there;
 }
 
-// On the watch's thread. A launch that is to make or grow a heap waits for this at most as long as it would wait for the device anyway.
+// Runs on the watch's thread. A launch that makes or grows a heap waits for this no longer than it would wait for the device anyway.
 void service::look_at_all() {
   std::vector<served_context*> all;
   {
@@ -145,7 +145,7 @@ void service::look_at_all() {
   for (served_context* const served : all) look_at(*served);
 }
 void service::look_at(served_context& served) {
-  if (captures.load(std::memory_order_relaxed) != 0) return;  // nothing is launched meanwhile but what the program launches
+  if (captures.load(std::memory_order_relaxed) != 0) return;  // during a capture, only the program launches kernels
   std::unique_lock const lock{served.in_use, std::try_to_lock};
   if (!lock.owns_lock() || served.heap == nullptr) return;
   in_context_of(served, [&] { print_sample(served); });
@@ -189,12 +189,12 @@ void service::context_ends() {
 
 void service::process_ends() {
   if (!stats_ && table_.findings == nullptr && watch_ == nullptr) return;
-  // A look that waits for a kernel which never ends must not keep the process.
+  // A look that waits for a kernel which never ends must not keep the process from ending.
   constexpr std::chrono::milliseconds longest_look{2000};
   if (watch_ != nullptr && !watch_->stop(longest_look)) return;
   std::unique_lock const lock{mutex_, std::try_to_lock};  // exit() may be called where the lock is held, as by a handler of Ctrl-C
   if (!lock.owns_lock()) return;
-  std::map<CUdevice, std::size_t> unknown;  // how many heaps of the device cannot be asked
+  std::map<CUdevice, std::size_t> unknown;  // by device: the number of heaps that cannot be asked
   for (served_context& served : contexts_) {
     std::unique_lock const in_use{served.in_use, std::try_to_lock};
     if (!in_use.owns_lock() || served.heap == nullptr) continue;
@@ -213,7 +213,7 @@ void service::print_unknown(CUdevice device, std::size_t num_heaps) const {
       std::to_string(num_heaps) +
       (num_heaps == 1 ? " heap cannot be asked, since its context" : " heaps cannot be asked, since their contexts") +
       " ended unseen, as by cudaDeviceReset, or cannot be entered at the program's end; GPUHEAP_WATCH=1 (--watch) asks while"
-      " the program runs, and a program relinked with gpuheap::malloc tells before each cudaDeviceReset";
+      " the program runs, and a program relinked with gpuheap::malloc reports before each cudaDeviceReset";
   std::fprintf(
       stderr, "%s\n",
       stats_json_ ? no_answer_json("no heap", device, why.c_str()).c_str() : (line_head(device, name_of(device)) + ": " + why).c_str());

@@ -1,8 +1,8 @@
-// The heaps behind a program's device malloc: one for each context, made before the first kernel that may use it, grown after launches that
-// were refused memory. It calls the driver alone, and of the device's work nothing but what a provider does.
+// The heaps behind a program's device malloc: one for each context, made before the first kernel that may use it, and grown after launches
+// whose requests were refused memory. The service calls only the driver, and starts no work on the device except through a provider.
 //
-// A library between a program and its launches has one service, calls before_launch() before each and context_ends() before a context
-// goes, and brings the state to where the program's kernels read it.
+// A library that intercepts a program's launches has one service. It calls before_launch() before each launch and context_ends() before a
+// context ends, and writes the heap's state to where the program's kernels read it.
 #pragma once
 
 #include <cuda.h>
@@ -34,44 +34,44 @@ struct driver_calls {
   CUresult (*primary_retain)(CUcontext* context, CUdevice device);
   CUresult (*primary_release)(CUdevice device);
   CUresult (*is_capturing)(CUstream stream, CUstreamCaptureStatus* status);
-  /// Called first on a thread of the service's own: what it calls is not the program's. May be null.
+  /// Called first on each thread that the service makes, so that the calls of this thread do not count as the program's. May be null.
   void (*thread_begins)();
 };
 
 /// A context's heap.
 struct served_context {
   CUcontext context = nullptr;
-  std::uint64_t id = 0;  // of the context; no other of the process ever has it
+  std::uint64_t id = 0;  // the context's id, which no other context of the process ever has
   CUdevice device = 0;
-  void* heap = nullptr;          // null: it could not be had, or the context has gone
-  std::vector<std::byte> state;  // what goes into gpuheap_malloc_state; all zero where there is no heap
-  std::mutex in_use;             // held while the provider is asked of the heap, or changes it; taken after the service's own
+  void* heap = nullptr;          // null: it could not be made, or the context has ended
+  std::vector<std::byte> state;  // the contents of gpuheap_malloc_state; all zero if there is no heap
+  std::mutex in_use;             // held while the provider reads or changes the heap; where both are held, taken after service::mutex_
 };
 
-/// Told of every stream capture of the program, by any thread, before it begins and after it has ended or could not begin. While one is
-/// under way no heap is grown: growing waits for the context, which would end every capture in it.
+/// Called for every stream capture of the program, by any thread: before the capture begins, and after it has ended or could not begin.
+/// While a capture is open no heap grows, because growing waits for the context, which would invalidate every capture in it.
 void capture_begins();
 void capture_ends();
 
 class service {
  public:
-  /// @param table stays valid for good; its refusal is null.
+  /// @param table the allocator's table, which stays valid until the process ends. Its refusal is null.
   service(provider const& table, driver_calls const& driver);
   service(service const&) = delete;
   service& operator=(service const&) = delete;
 
-  /// Before a launch in the current context: its heap, made now if there is none, grown if it refused memory. While any stream
-  /// captures nothing is grown. Any thread.
-  /// @return null where no context is current. It stays valid until the process ends.
-  /// @note a launch that finds its heap in order pays two calls of the driver and a read.
+  /// Called before a launch in the current context, by any thread. Makes the context's heap if there is none, and grows it if it has
+  /// refused memory, unless a stream is being captured.
+  /// @return the context with its heap, valid until the process ends. Null if no context is current.
+  /// @note if the heap needs no change, the call costs two calls of the driver and a read.
   served_context const* before_launch(CUstream stream);
 
-  /// Before the current context goes, as by cudaDeviceReset: prints what GPUHEAP_STATS asks for, and forgets the heap.
+  /// Called before the current context ends, as by cudaDeviceReset. Prints what GPUHEAP_STATS asks for, and forgets the heap.
   void context_ends();
 
-  /// At the end of the process, while the driver still answers: prints what GPUHEAP_STATS asks for of every heap whose context can be had,
-  /// what a heap that finds misuse has found, and, under GPUHEAP_WATCH, how much each heap holds at last. Of heaps whose context cannot be
-  /// had it prints how many there are, and why nothing is known of them.
+  /// Called at the end of the process, while the driver still answers. For every heap whose context can be entered, it prints what
+  /// GPUHEAP_STATS asks for, the misuse that the heap has found, and, under GPUHEAP_WATCH, a last sample. For the other heaps it prints
+  /// their number, and why nothing is known of them.
   void process_ends();
 
   [[nodiscard]] provider const& table() const { return table_; }
@@ -96,7 +96,7 @@ class service {
   bool const stats_json_;  // it is "json"
   watch_settings const watched_;
   unsigned const number_;  // no other service of the process has it
-  std::mutex mutex_;       // of all below, and of calls into a heap that is being made or grown
+  std::mutex mutex_;       // guards all below, and calls that make or grow a heap
   std::list<served_context> contexts_;
   bool failure_told_ = false;
   std::chrono::steady_clock::time_point began_;  // when the first heap was made

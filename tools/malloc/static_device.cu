@@ -1,6 +1,7 @@
-// The device's side of libgpuheap_malloc.a: what a program's kernels call as malloc, free, and new of over-aligned types. Compiled with at
-// most 32 registers, because ptxas assumes that these functions keep all registers from R22 on (docs/unchanged.md), and in a namespace of
-// its own, so that no function with the same name but more registers takes a place here.
+// The device code of libgpuheap_malloc.a: the functions that a program's kernels call as malloc, free, and new of over-aligned types. The
+// file is compiled with at most 32 registers, because ptxas assumes that these functions keep all registers from R22 on
+// (docs/unchanged.md). Its copy of the heap has a namespace of its own, so that the linker cannot take a function of the same name with
+// more registers instead.
 #include <gpuheap/allocators/sharded_spans.hpp>
 #if defined(GPUHEAP_STATIC_HARDENED)
 #include <gpuheap/hardened.hpp>
@@ -21,7 +22,7 @@ extern "C" {
 __constant__ uint4 gpuheap_malloc_state[(sizeof(state) + sizeof(uint4) - 1) / sizeof(uint4)];
 }
 
-// Functions of the device alone: the host's malloc and free are untouched.
+// Device functions only: the host's malloc and free are untouched.
 #if GPUHEAP_DEVICE_PASS
 namespace {
 __device__ __forceinline__ state const& served() { return *reinterpret_cast<state const*>(gpuheap_malloc_state); }
@@ -52,7 +53,7 @@ bool write_static_state(void const* state_bytes) {
       cudaMemcpyToSymbolAsync(gpuheap_malloc_state, state_bytes, sizeof(state), 0, cudaMemcpyHostToDevice, stream) == cudaSuccess &&
       cudaStreamSynchronize(stream) == cudaSuccess;
   (void)cudaStreamDestroy(stream);
-  if (!done && clean) (void)cudaGetLastError();  // of these calls; what the program has not looked at stays
+  if (!done && clean) (void)cudaGetLastError();  // clears the error of these calls; an earlier error of the program stays
   return done;
 }
 

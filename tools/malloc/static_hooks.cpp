@@ -1,8 +1,8 @@
-// The host's part of libgpuheap_malloc.a, called in place of the functions by which a program launches kernels and resets devices. The
-// linker redirects the calls (--wrap, static_hooks.txt). Functions that the program does not call are not linked, hence the weak
-// references.
+// The host's part of libgpuheap_malloc.a: wrappers of the functions by which a program launches kernels and resets devices. The linker
+// redirects the program's calls to them (--wrap, static_hooks.txt). Functions that the program does not call are not linked, so the
+// references to them are weak.
 //
-// Nothing happens before the program's own first launch, and no exception reaches the program.
+// The library does nothing before the program's first launch, and no exception reaches the program.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <unistd.h>
@@ -40,10 +40,11 @@ bool look_up_all(driver_calls& calls) {
          look_up("cuDevicePrimaryCtxRelease", 12000, calls.primary_release) && look_up("cuStreamIsCapturing", 12000, calls.is_capturing);
 }
 
-// Calls that the hooks make must not come back to them: a provider launches kernels of its own.
+// True while this thread is in a hook. Hooks ignore the calls that are made meanwhile, because a provider launches kernels of its own.
 thread_local bool inside = false;
 
-// Made by the first launch. It lives as long as the process, since code that runs at exit may still launch.
+// The service, made by the first launch; null if the driver is too old. It lives as long as the process, because code that runs at exit may
+// still launch kernels.
 service* the_service() {
   static service* const made = []() -> service* {
     driver_calls calls{};
@@ -57,9 +58,9 @@ service* the_service() {
   return made;
 }
 
-pid_t owner = 0;  // the process that the service was made in: a child of fork() has no CUDA
+pid_t owner = 0;  // the process that made the service: a child of fork() has no CUDA
 
-// The contexts whose module has the state: the last one on each thread, by its id, and all of them in a list that only grows.
+// The ids of the contexts in which the state has been written: the last one of this thread, and all of them in a list that only grows.
 thread_local std::uint64_t written_id = 0;
 std::mutex written_mutex;
 std::vector<std::uint64_t>& written() {
@@ -79,7 +80,7 @@ void write_state_once(served_context const& served) {
   written_id = served.id;
 }
 
-// The number of device resets: a thread that has not launched since the last one starts again.
+// The number of device resets. A thread that has not launched since the last reset must make its context current again.
 std::atomic<unsigned> resets{0};
 thread_local unsigned resets_seen = ~0u;
 
@@ -93,7 +94,7 @@ void serve_launch(cudaStream_t stream) {
   service* const s = the_service();
   if (s == nullptr) return;
   static std::once_flag at_exit;
-  // Registered after the runtime has begun, so that this runs before the runtime ends.
+  // Registered after the runtime has begun, so that the handler runs before the runtime ends.
   std::call_once(at_exit, [] {
     owner = getpid();
     (void)std::atexit([] {
@@ -116,7 +117,8 @@ void before_reset() noexcept {
   if (inside) return;
   inside = true;
   if (resets_seen != resets.load(std::memory_order_relaxed)) {
-    // A thread that has not called CUDA resets the device that its next call would use: the runtime makes the context current now.
+    // A reset by a thread that has not called CUDA concerns the device that its next call would use. The runtime makes that device's
+    // context current here.
     beside_captures const relaxed;
     (void)cudaFree(nullptr);
   }
@@ -125,7 +127,8 @@ void before_reset() noexcept {
   inside = false;
 }
 
-// A weak reference does not make the linker keep a shared library, so the driver's function may be there although the linker found none.
+// A weak reference does not make the linker keep a shared library. So the driver may have the function although the linker did not resolve
+// the reference.
 template <class Function>
 Function* real_or_driver(Function* linked, char const* name, unsigned version, bool per_thread) noexcept {
   if (linked != nullptr) return linked;
@@ -139,7 +142,7 @@ Function* real_or_driver(Function* linked, char const* name, unsigned version, b
 }  // namespace
 }  // namespace gpuheap::device_malloc
 
-// GPUHEAP_LAUNCH(name, result, (parameters), (arguments), stream)
+// GPUHEAP_LAUNCH(name, result, (parameters), (arguments), stream): the wrapper of a function that launches.
 #define GPUHEAP_LAUNCH(name, result, parameters, arguments, stream) \
   __attribute__((weak)) result __real_##name parameters;            \
   result __wrap_##name parameters;                                  \
@@ -147,8 +150,9 @@ Function* real_or_driver(Function* linked, char const* name, unsigned version, b
     gpuheap::device_malloc::before_launch(stream);                  \
     return __real_##name arguments;                                 \
   }
-// GPUHEAP_DRIVER_CALL(name, suffix, version, (parameters), (arguments), before, after): `result` is the answer in `after`. The null stream
-// of functions with a suffix is the thread's own.
+// GPUHEAP_DRIVER_CALL(name, suffix, version, (parameters), (arguments), before, after): the wrapper of a driver function, which runs
+// `before` and `after`. In `after`, `result` is the driver's answer. For functions with a suffix, a null stream is the thread's own default
+// stream.
 #define GPUHEAP_DRIVER_CALL(name, suffix, version, parameters, arguments, before, after)                                            \
   __attribute__((weak)) CUresult __real_##name##suffix parameters;                                                                  \
   CUresult __wrap_##name##suffix parameters;                                                                                        \
@@ -160,7 +164,7 @@ Function* real_or_driver(Function* linked, char const* name, unsigned version, b
     after;                                                                                                                          \
     return result;                                                                                                                  \
   }
-// GPUHEAP_CAPTURE(name, (parameters), (arguments), before, after): the same for the runtime.
+// GPUHEAP_CAPTURE(name, (parameters), (arguments), before, after): the same for a function of the runtime.
 #define GPUHEAP_CAPTURE(name, parameters, arguments, before, after) \
   __attribute__((weak)) cudaError_t __real_##name parameters;       \
   cudaError_t __wrap_##name parameters;                             \
@@ -179,7 +183,7 @@ Function* real_or_driver(Function* linked, char const* name, unsigned version, b
   }
 
 extern "C" {
-// The functions of the runtime that <<<...>>> becomes; _ptsz: those of programs with one default stream a thread.
+// The runtime's functions that launch, also for <<<...>>>. Programs with per-thread default streams call those with _ptsz.
 #define GPUHEAP_RUNTIME_LAUNCHES(suffix)                                                                                             \
   GPUHEAP_LAUNCH(__cudaLaunchKernel##suffix, cudaError_t, (cudaKernel_t k, dim3 g, dim3 b, void** a, std::size_t m, cudaStream_t s), \
                  (k, g, b, a, m, s), s)                                                                                              \
@@ -204,7 +208,7 @@ GPUHEAP_RUNTIME_LAUNCHES(_ptsz)
 GPUHEAP_DRIVER_LAUNCHES()
 GPUHEAP_DRIVER_LAUNCHES(_ptsz)
 
-// A hook counts a capture as begun before the call, so that no other thread's launch comes between, and takes the count back if the call
+// A hook counts a capture as begun before the call, so that no other thread's launch comes in between, and takes the count back if the call
 // fails. A hook counts a capture as ended whenever one was open, even if the call reports that the capture is invalid.
 #define GPUHEAP_BEGINS gpuheap::device_malloc::capture_begins()
 #define GPUHEAP_NOT_BEGUN(success) \

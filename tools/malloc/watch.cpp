@@ -75,8 +75,8 @@ watch::~watch() {
 
 namespace {
 
-// The moment after so long, of the wall clock: glibc waits for the steady one from 2.30 on, and the wheel promises older ones. If somebody
-// sets the clock meanwhile, one pause is longer or shorter.
+// The time after `pause` by the wall clock. glibc can wait by the steady clock only from 2.30 on, and the Python wheel supports older
+// versions. If the wall clock is set during a pause, that pause is longer or shorter.
 template <class Duration>
 std::chrono::system_clock::time_point after(Duration pause) {
   return std::chrono::system_clock::now() + std::chrono::duration_cast<std::chrono::system_clock::duration>(pause);
@@ -99,7 +99,7 @@ void watch::run(std::chrono::duration<double> pause) {
   for (;;) {
     next += std::chrono::duration_cast<std::chrono::steady_clock::duration>(pause);
     auto const now = std::chrono::steady_clock::now();
-    if (next < now) next = now;  // a look took longer
+    if (next < now) next = now;  // the last look took longer than the pause
     if (changed_.wait_until(lock, after(next - now), [this] { return stopping_; })) break;
     lock.unlock();
     look_();

@@ -1,4 +1,4 @@
-// A thread that does something again and again while a program runs, and where its lines go: what GPUHEAP_WATCH asks for.
+// The thread that samples the heaps for GPUHEAP_WATCH while a program runs, and the output of its lines.
 #pragma once
 
 #include <chrono>
@@ -13,16 +13,16 @@ namespace gpuheap::device_malloc {
 /// GPUHEAP_WATCH, the seconds between two samples of a heap, and GPUHEAP_WATCH_FILE.
 struct watch_settings {
   double seconds = 0;  // 0: nothing is watched
-  std::string file;    // gets JSON lines at its end; "": lines for a reader go to the standard error
+  std::string file;    // the file to which JSON lines are appended; "": lines of text go to standard error
 
-  /// Tells of a number that is none, on the standard error, and watches nothing then.
+  /// Reads both variables. If GPUHEAP_WATCH is not a valid number, says so on standard error, and nothing is watched.
   [[nodiscard]] static watch_settings from_environment();
 };
 
-/// Where lines go. Each is one write, so that lines of several processes stay whole.
+/// The output of the lines. Each line is one write, so that lines of several processes stay whole.
 class watch_lines {
  public:
-  /// @param file "": the standard error. Of a file that cannot be opened one line is told, and all goes to the standard error.
+  /// @param file "": standard error. If the file cannot be opened, one message says so, and all lines go to standard error.
   explicit watch_lines(std::string const& file);
   ~watch_lines();
   watch_lines(watch_lines const&) = delete;
@@ -36,18 +36,18 @@ class watch_lines {
   bool is_file_;
 };
 
-/// The thread. It takes no signals, which are the program's.
+/// The thread. It blocks all signals, which are meant for the program's threads.
 class watch {
  public:
   /// @param begins called first, on the thread; may be null
-  /// @param look called every `seconds`, the first time after that
+  /// @param look called every `seconds`, for the first time after one pause
   watch(double seconds, void (*begins)(), std::function<void()> look);
-  /// Waits for the thread without a bound.
+  /// Waits for the thread, however long that takes.
   ~watch();
   watch(watch const&) = delete;
   watch& operator=(watch const&) = delete;
 
-  /// @return whether the thread has ended within `most`. If not it is in a look that waits for the device, and is left there.
+  /// @return whether the thread has ended within `most`. If it has not, it is in a look that waits for the device, and is left there.
   bool stop(std::chrono::milliseconds most);
 
  private:
@@ -55,7 +55,7 @@ class watch {
 
   void (*begins_)();
   std::function<void()> look_;
-  std::mutex mutex_;  // of both flags
+  std::mutex mutex_;  // guards both flags
   std::condition_variable changed_;
   bool stopping_ = false, ended_ = false;
   std::thread thread_;

@@ -1,5 +1,5 @@
-// A graph's edges as arrays on the device: the neighbours of all vertices one after another, and where each vertex's begin. Made there, so
-// that hundreds of millions of edges take no longer than a case.
+// A graph's edges as arrays on the device: the neighbours of all vertices one after another, and the index of each vertex's first
+// neighbour. The arrays are made on the device, so that hundreds of millions of edges take no longer than a case.
 #pragma once
 
 #include <gpuheap/simt/runtime.hpp>

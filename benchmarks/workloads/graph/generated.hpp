@@ -8,8 +8,8 @@
 
 namespace gpuheap::bench::graph {
 
-// How many edges vertices have is what the lists of a graph cost; which vertices they lead to is not. So a shape stands for a class of
-// graphs.
+// The numbers of edges of the vertices decide the cost of a graph's lists; the vertices to which the edges lead do not. So a shape stands
+// for a class of graphs.
 enum class graph_shape : std::uint32_t {
   skewed,  // few vertices with very many edges: R-MAT (Chakrabarti, Zhan, Faloutsos, "R-MAT: A Recursive Model for Graph Mining", SDM 2004)
   mesh,    // every vertex has nearly the mean: an edge to a near vertex begins at each in turn

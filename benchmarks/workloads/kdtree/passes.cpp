@@ -210,7 +210,7 @@ GPUHEAP_COLD float distance_to(scene::triangle const& t, scene::ray const& r) {
   return u >= 0 && v >= 0 && u + v <= 1 && distance > 0 ? distance : scene::beyond_all;
 }
 
-// Where the ray enters the box, made a little larger; beyond_all if it misses.
+// The distance at which the ray enters the box, made a little larger; beyond_all if it misses the box.
 GPUHEAP_FN float entry_of(box const& b, scene::ray const& r) {
   float enters = 0, leaves = scene::beyond_all;
   for (int axis = 0; axis < 3; ++axis) {

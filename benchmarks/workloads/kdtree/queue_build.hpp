@@ -1,5 +1,6 @@
-// The build in one kernel of persistent warps, as published: each takes an entry of a queue of work, does it and adds what follows from it,
-// until nothing is left. So warps that ask the heap do not come together, as they do where all nodes of a level are split at once.
+// The build in one kernel of persistent warps, as published: each warp takes an entry from a queue of work, processes it and adds the
+// entries that follow from it, until nothing is left. So warps do not ask the heap at the same time, as they do if all nodes of a level are
+// split at once.
 //
 // The queue is an array that only grows. A warp takes the next place, by an addition, and waits there for its entry. Entries of large nodes
 // are pieces of `large_from` references. The warp that counts the last piece of a node chooses its plane and asks for its children; the

@@ -1,5 +1,5 @@
-// Doing again what a recording says. A block may be freed by another thread of the same kernel than the one that asked for it. No thread
-// waits for it: a free that comes too early is left to the thread that asks.
+// The replay of a recording. A block may be freed by another thread of the same kernel than the one that asked for it. No thread waits for
+// it: if a free comes too early, the thread that asks makes the free.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>

@@ -1,4 +1,4 @@
-// `atomic_malloc`: one bump counter, whose time is the lower bound for other allocators. The "Atomic" of
+// `atomic_malloc`: one bump counter, whose time is a lower bound for the time of other allocators. It is the "Atomic" of
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4.
 //
@@ -32,11 +32,11 @@ class atomic_malloc {
       .free = frees::never,
   };
 
-  // `bytes` > 0.
+  // Returns memory of `bytes` > 0 bytes, aligned to 16; nullptr if the rest of the pool is smaller.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return take(bytes, 16); }
   GPUHEAP_FN void free(void*) const {}
 
-  // `alignment`: a power of two. A request takes alignment - 16 bytes more than it would take from malloc.
+  // The same, aligned to `alignment` bytes, a power of two. A request takes alignment - 16 bytes more than the same request to malloc().
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     return take(bytes, alignment < 16 ? 16 : alignment);
   }

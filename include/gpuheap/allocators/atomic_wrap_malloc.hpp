@@ -1,19 +1,21 @@
 // `atomic_wrap_malloc`: a counter that starts again at 0 when it reaches the pool's end, whether or not blocks there are live.
-// The "AWMalloc" of
+// It is the "AWMalloc" of
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4, algorithm 2.
 //
-// Layout:    +0  count, all bytes ever handed out or passed over (8 bytes, alone in 256)      +256  the pool, units of 16 bytes
-// malloc:    start = count; count += n. The block is at start modulo the pool. One that would straddle the pool's end begins again at
-//            offset 0, by one compare-and-swap that takes the passed-over bytes back. One atomic per thread, as in the paper.
+// Layout:    +0  count, all bytes ever handed out or passed over (8 bytes, alone in its 256)      +256  the pool, in units of 16 bytes
+// malloc:    start = count; count += n. The block's offset is start modulo the pool's size. A block that would straddle the pool's end
+//            begins at offset 0 instead, by one compare-and-swap that adds the passed-over bytes to the count. One add per thread, as in
+//            the paper.
 // free:      does nothing.
-// Reuse:     every byte, a lap later, even if it is still in use (trait `overwrites`): for memory that is short-lived by construction.
+// Reuse:     every byte is reused one lap later, even if it is still in use (trait `overwrites`). The program must know that its blocks are
+//            short-lived.
 // Progress:  lock-free: a thread that loses the exchange at the pool's end lost it to a request that was served.
 //
 // Different from the paper: in the paper the counter itself wraps, by a compare-and-swap whose loser may get bytes that another thread was
-// just given, within one lap. A request larger than the pool is accepted and overruns it, and the 32-bit counter overflows near 4 GiB. A
-// 64-bit count that never turns back has none of these faults, and keeps the paper's fetch_add: exchanges alone would take quadratic time
-// in the number of threads that contend.
+// just given, within one lap. The paper's malloc also accepts a request larger than the pool, which overruns it, and its 32-bit counter
+// overflows near 4 GiB. A 64-bit count that never falls has none of these faults. It keeps the paper's fetch_add: with compare-and-swaps
+// alone, the time would be quadratic in the number of threads that contend.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -36,11 +38,11 @@ class atomic_wrap_malloc {
       .overwrites = true,
   };
 
-  // `bytes` > 0. nullptr only if `bytes` exceeds the pool.
+  // Returns memory of `bytes` > 0 bytes, aligned to 16; nullptr only if `bytes` exceeds the pool.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return take(bytes, 16); }
   GPUHEAP_FN void free(void*) const {}
 
-  // `alignment`: a power of two. nullptr also if no aligned block of that size fits into the pool.
+  // The same, aligned to `alignment` bytes, a power of two; nullptr also if no aligned block of that size fits into the pool.
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     return take(bytes, alignment < 16 ? 16 : alignment);
   }
@@ -67,7 +69,7 @@ class atomic_wrap_malloc {
   static constexpr simt::size_t pool_offset = 256;
 
   GPUHEAP_FN void* take(simt::size_t bytes, simt::size_t alignment) const {
-    // Before any arithmetic: the sums below stay under 2^64.
+    // This comes before any arithmetic, so that the sums below stay under 2^64.
     if (bytes > pool_bytes_) return nullptr;
     simt::uint64_t const need = simt::round_up_pow2(bytes, 16);
     if (first_aligned(0, alignment) + need > pool_bytes_) return nullptr;
@@ -76,7 +78,7 @@ class atomic_wrap_malloc {
     // Ends: a pass that does not return lost the pool's end to another request, which was served. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
-      // relaxed, here and below: the count alone decides who owns which bytes, and nothing is read from them before their owner writes.
+      // relaxed, here and below: the count alone decides which thread owns which bytes, and a thread writes its bytes before it reads them.
       simt::uint64_t const begin = count.fetch_add(most, simt::relaxed);
       simt::uint64_t const lap = begin < pool_bytes_ ? 0 : begin - begin % pool_bytes_;
       simt::uint64_t const start = first_aligned(begin - lap, alignment);

@@ -1,6 +1,6 @@
-// The second heap under an allocator that passes requests on: which allocator it is, and how the bytes are divided. Several published
-// allocators take their memory, or memory for requests that are too large for them, from another allocator; here that is a template
-// parameter.
+// The *backing* of an allocator: a second allocator, which gives it its memory, or serves the requests that are too large for it. Several
+// published allocators have a backing; here it is a template parameter. This file has the default one, one without memory, and the division
+// of a heap's bytes between an allocator and its backing.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -11,7 +11,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// A backing without memory: every request that reaches it fails. For heaps that must not spill, and for tests.
+// A backing without memory: every request that reaches it fails. For heaps that must not use a second allocator, and for tests.
 class refusing_backing {
  public:
   static constexpr allocator_traits traits{
@@ -33,12 +33,12 @@ class refusing_backing {
 };
 static_assert(device_allocator<refusing_backing>);
 
-// As published: the toolkit's heap. The simulator has none, and uses a plain heap with a lock.
+// The backing as published: the CUDA toolkit's device heap. The simulator has no such heap, and uses a plain heap with a lock.
 using default_backing = simt::conditional_t<simt::has_builtin_heap, cuda_malloc, backing_reference>;
 
 namespace detail {
 
-// The status of a free of `p` in the backing. Device, any thread.
+// Frees `p` in the backing, and returns the status; `done` if the backing does not report one. Device, any thread.
 template <class Backing>
 [[nodiscard]] GPUHEAP_FN free_status free_in(Backing const& backing, void* p) {
   if constexpr (answers_free<Backing>) {
@@ -50,14 +50,14 @@ template <class Backing>
 }
 
 #if GPUHEAP_HAS_HOST
-// A heap's bytes as two parts: the allocator's own from the base on, and the rest, which is the backing's. Host.
+// A heap's region in two parts: the allocator's own bytes from the base on, and the rest for the backing. Host.
 template <class Backing>
 struct backing_cut {
   simt::size_t own_bytes = 0;  // a multiple of 256
   memory::region rest{};       // a process_wide backing uses only its size, as a limit
 
-  // The bytes that the allocator keeps when the backing gets `percent` % of the region, at least as much as it needs, or nothing if it does
-  // not use memory of the region.
+  // Returns the bytes that the allocator keeps if the backing gets `percent` % of the region, and no less than it needs. These are all
+  // bytes if the backing uses no memory of the region, and 0 if the region is too small.
   [[nodiscard]] static simt::size_t own_bytes_of(simt::size_t region_bytes, unsigned percent) {
     simt::size_t const least = Backing::min_region_bytes();
     if (least == 0) return region_bytes;

@@ -8,12 +8,12 @@
 //
 //   block    +0   bytes of the whole block, a multiple of 32; lowest bit: live       (8 bytes)
 //            +8   bytes of the block before it, 0 for the first                      (8 bytes)
-//            +16  payload, a multiple of 32; of a free block: next and previous free block as offsets from origin, `none` at the ends
+//            +16  payload, at a multiple of 32; in a free block: next and previous free block as offsets from origin, `none` at the ends
 //
 // Invariants, whenever the lock is free: the blocks' sizes sum up to end - origin; no two neighbours are both free; the free list holds
 // exactly the free blocks; the bits set are exactly those of live payloads.
 //
-// malloc:    the first block of the free list that holds the request; what is left over stays in the list.
+// malloc:    takes the first block of the free list that is large enough; the rest of that block stays in the list.
 // free:      joins the block with free neighbours and puts it first in the list.
 // Reuse:     freed bytes serve any request that fits.
 // Progress:  blocking. A call waits for the lock, whose holder never waits for anything. Under independent thread scheduling the holder
@@ -46,10 +46,10 @@ class backing_reference {
       .detects_foreign_free = true,
   };
 
-  // `bytes` > 0.
+  // Returns memory of `bytes` > 0 bytes, aligned to 32; nullptr if no free block is large enough.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return aligned_malloc(bytes, 32); }
 
-  // `alignment`: a power of two.
+  // The same, aligned to `alignment` bytes, a power of two.
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if (bytes > blocks_bytes_) return nullptr;
     simt::uint64_t const need = rounded_size(bytes) + header_bytes;
@@ -58,7 +58,7 @@ class backing_reference {
     return p;
   }
 
-  // A pointer into free memory is reported as a double free, any other that is not a live block's as foreign.
+  // Reports a pointer into free memory as a double free, and any other pointer that is not a live block's as foreign.
   GPUHEAP_FN free_status free(void* p) const {
     if (p == nullptr) return free_status::null;
     if (!owns(p)) return free_status::foreign;
@@ -74,7 +74,7 @@ class backing_reference {
     return status;
   }
 
-  // Returns 0 for a pointer that is no live block's.
+  // Returns the bytes that the owner of the block at p may use; 0 if p is not a live block's pointer.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
     if (!owns(p)) return 0;
     simt::size_t bytes = 0;
@@ -99,7 +99,7 @@ class backing_reference {
 
   [[nodiscard]] static backing_reference create(memory::region region, stream_ref stream);
 
-  // Headers count as held.
+  // Held bytes include the blocks' headers. Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
     state now;
     simt::copy(&now, state_, sizeof now, stream);
@@ -118,7 +118,7 @@ class backing_reference {
 
   struct state {
     simt::uint32_t lock = 0;        // 1: held
-    simt::uint64_t first_free = 0;  // this and the rest: under the lock
+    simt::uint64_t first_free = 0;  // guarded by the lock, as are the members below
     simt::uint64_t held_bytes = 0;
     simt::uint64_t peak_held_bytes = 0;
   };
@@ -132,11 +132,11 @@ class backing_reference {
     push_free(0);
   }
 
-  // Runs f while no other thread does. Lanes that call together take turns, so that one lane of a warp competes for the lock.
+  // Runs f while no other thread does. Lanes that call together take turns, so that only one lane of a warp competes for the lock.
   template <class F>
   GPUHEAP_FN void locked(F f) const {
     simt::lane_mask const here = simt::active_mask();
-    // The holder's work is bounded by the number of blocks and waits for nothing, as the lock asks.
+    // The holder's work is bounded by the number of blocks and waits for nothing, as spin_lock requires.
     GPUHEAP_NO_UNROLL
     for (simt::lane_mask rest = here; rest != 0; rest &= rest - 1) {
       if (simt::lane_id() == simt::lowest_bit(rest)) structures::spin_lock{&state_->lock}.run(f);
@@ -152,7 +152,7 @@ class backing_reference {
   [[nodiscard]] GPUHEAP_FN simt::uint64_t bytes_word(simt::uint64_t block) const { return simt::plain_read(word(block, 0)); }
   [[nodiscard]] GPUHEAP_FN simt::uint64_t bytes_of(simt::uint64_t block) const { return bytes_word(block) & ~live_bit; }
   [[nodiscard]] GPUHEAP_FN bool is_free(simt::uint64_t block) const { return (bytes_word(block) & live_bit) == 0; }
-  // Sets a block's size, and notes it in the block after it.
+  // Sets a block's size, and stores it in the header of the block after it, too.
   GPUHEAP_FN void set_bytes(simt::uint64_t block, simt::uint64_t bytes, simt::uint64_t live) const {
     simt::plain_write(word(block, 0), bytes | live);
     if (block + bytes < blocks_bytes_) simt::plain_write(word(block + bytes, 8), bytes);
@@ -200,13 +200,13 @@ class backing_reference {
 
   // ---- malloc and free (under the lock)
 
-  // `need`: header included, a multiple of 32.
+  // Takes the first free block that holds `need` bytes, which include the header and are a multiple of 32. Returns the payload, or nullptr.
   [[nodiscard]] GPUHEAP_FN void* take_first_fit(simt::uint64_t need, simt::uint64_t alignment) const {
     simt::uint64_t block = simt::plain_read(state_->first_free);
     // Ends: the list is acyclic and does not change meanwhile.
     GPUHEAP_NO_UNROLL
     for (; block != none; block = simt::plain_read(word(block, 16))) {
-      // The bytes before the first aligned payload: a multiple of 32, so 0 or a block of its own.
+      // `gap` bytes lie before the first aligned payload. They are a multiple of 32, so they can stay behind as a free block.
       auto const payload = reinterpret_cast<simt::uintptr_t>(origin_ + block + header_bytes);
       simt::uint64_t const gap = simt::round_up_pow2(payload, alignment) - payload;
       simt::uint64_t const there = bytes_of(block);
@@ -246,7 +246,7 @@ class backing_reference {
     push_free(block);
   }
 
-  // Called for a refused free only: visits all blocks.
+  // Whether the offset lies in a free block. Visits one block after the other, so only a refused free calls it.
   [[nodiscard]] GPUHEAP_FN bool lies_in_free_block(simt::uint64_t offset) const {
     simt::uint64_t block = 0;
     // Ends: every block has at least 32 bytes, so at most blocks_bytes_ / 32 passes.
@@ -266,7 +266,7 @@ static_assert(device_allocator<backing_reference>);
 
 #if GPUHEAP_HAS_HOST
 namespace detail {
-// Kernel, one thread.
+// Kernel, one thread: makes the first free block.
 struct init_backing_reference {
   backing_reference heap;
   GPUHEAP_FN void operator()(unsigned) const { heap.make_first_block(); }

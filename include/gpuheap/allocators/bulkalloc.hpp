@@ -1,46 +1,50 @@
 // `bulkalloc`: BulkAllocator. A request is served in two steps: it acquires a unit of a bulk semaphore, which promises memory, and then
-// finds the memory. Requests that get no unit make as many as are needed, all at the same time.
+// finds the memory. Requests that get no unit make new ones, all requests at the same time.
 //   I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 // Layout of a region:
 //   | state: orders | arenas | trees of orders | words of pages | pages of 4096 bytes ...                                          |
 //
 //   order    a semaphore and a bit for each available node of one height of the buddy tree over the pages (bulkalloc/tbuddy.hpp)
-//   word     what begins at a page: a block of 2^order pages, a chunk, or what did before it was freed
-//   arena    of each multiprocessor: for each size a list of bins with a semaphore and read-copy-update; a list of chunks with a mutex
-//   chunk    a block of 64 pages, divided into 62 bins of 4096 bytes of objects each (bulkalloc/ualloc.hpp draws it)
+//   word     for each page, what begins there: a block of 2^order pages, a chunk, or a block that was freed
+//   arena    for each multiprocessor: a list of bins for each size, with a semaphore and read-copy-update; a list of chunks, with a mutex
+//   chunk    a block of 64 pages with 62 bins, each of which holds 4096 bytes of objects (bulkalloc/ualloc.hpp has a drawing)
 //
 // malloc:    sizes are powers of two. Up to 1024 bytes: one lane acquires units of the arena's class for all lanes of its warp that ask for
-//            the same size; it finds a bin in the class's list, and takes bits of the bin's objects. Without units, a bin comes from a
-//            chunk, and a chunk from the tree. Larger requests: a unit of the order, and a node; without units, a node of the next order is
-//            split. If the arena and the tree have nothing: what other arenas have, then a page for the object alone.
-// free:      an address that is not a multiple of 4096 is an object's, whose chunk is the address rounded down. The free clears its bit,
-//            corrects the bin's count, and adds the unit. A bin that is empty goes back to its chunk when no reader is left, and an empty
-//            chunk to the tree. Other addresses are blocks: the page's word has the order. Buddies that are both available are joined.
-// Reuse:     a bin for any size of its arena, a chunk's pages for anything.
-// Progress:  blocking. malloc waits for threads that have promised units, which wait for promises of larger blocks at most: the last of
-//            them waits for no thread. Locks are held while links change, and holders never wait. malloc returns nullptr when every arena
-//            and every order has nothing, and no thread has promised anything. free waits for the lock of a list or chunk. Of the threads
-//            whose frees empty a bin of a list, one at a time waits for threads that walk the list, on behalf of all.
+//            the same size; it then finds a bin in the class's list, and takes bits of the bin's objects. If there are no units, it makes a
+//            bin of a page of a chunk; if there is no chunk, it takes one from the tree. A larger request acquires a unit of its order, and
+//            takes a node; if there are no units, it splits a node of the next order. If the arena and the tree have nothing, a small
+//            request tries the other arenas, and then takes a page for its object alone.
+// free:      an address that is not a multiple of 4096 is an object's; its chunk begins at the address rounded down. The free clears the
+//            object's bit, corrects the bin's count, and adds a unit. An empty bin goes back to its chunk when no reader is left, and an
+//            empty chunk to the tree. Any other address is a block's; the page's word has its order. Two buddies that are both available
+//            are joined.
+// Reuse:     an empty bin serves any size in its arena; the pages of an empty chunk serve any request.
+// Progress:  blocking. malloc waits for threads that have promised units. These wait at most for promises of larger blocks, so the last of
+//            them waits for no thread. Locks are held while links change, and holders never wait. malloc returns nullptr if no arena and no
+//            order has memory, and no thread has promised any. free waits for the lock of a list or chunk. Of the threads whose frees empty
+//            bins of a list, one at a time waits for the threads that walk the list, on behalf of all.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the bin or block is the same as at the first free.
-//            A second free that is under way while the memory gets another use may clear a bit of its new contents.
+//            A second free that is under way while the memory gets another use may clear a bit of the new contents.
 //
 // Different from the paper, and why:
-//   - Chunks have 64 pages: 62 bins and as many tails, where the paper's 128 pages do not agree with its numbers of tails and of bits.
-//   - The tree has no locks and no partial nodes: these only guide searches, and the summaries of the bits do that here. With locks, all
-//     changes at the boundary of a subtree would meet at the few nodes near the root.
-//   - Buddies are joined after both are available, by one step on the word that has both bits, and the later of two frees sees the earlier
-//     one. In the paper a block is joined before it is made available, and of two that are freed at once each may find the other still in
-//     use, so that both stay. A thread that has units for a pair and finds it broken returns them and searches again.
-//   - The order of a block is kept with its first page, where the paper guesses it from the states above.
-//   - Waiters wait as long as enough is promised; a promise that fails is withdrawn, so that they continue.
+//   - Chunks have 64 pages: 62 bins and as many tails. The paper's chunks have 128 pages, which contradicts its numbers of tails and of
+//     bits.
+//   - The tree has no locks and no partial nodes. In the paper both guide searches; here the summaries of the bits do so. With locks, many
+//     changes would contend for the few nodes near the root.
+//   - Buddies are joined after both are available, by one step on the word that has both bits, so the later of two frees sees the earlier
+//     one. In the paper a block is joined before it is made available. If two buddies are freed at the same time, each free may find the
+//     other block in use, and they stay apart. A thread that has units for a pair, and finds the pair broken, returns the units and
+//     searches again.
+//   - The word of a block's first page has its order. The paper guesses the order from the states of the nodes above.
+//   - Threads wait only while enough units are promised. A thread whose promise fails withdraws it, so that they continue.
 //   - A list has only bins with free objects, and a warp takes as much as it can from one bin: no long walks over bins with few objects.
-//   - Readers look at the epoch twice. No thread waits for a barrier but the one that runs it.
-//   - Requests are served from other arenas and from single pages before they fail: memory of one multiprocessor is not lost for others.
-//   - A collective mutex is held by the lanes of a warp that come to the same list. Each has a bin or chunk of its own to link, so they act
-//   in
-//     turn under one acquisition, where the paper's act at once.
-//   - Objects of 8 bytes take 16, since results are aligned to 16.
+//   - Readers load the epoch twice. Only the thread that runs a barrier waits for it.
+//   - Requests are served from other arenas and from single pages before they fail: the memory of one multiprocessor's arena is not lost
+//     for the others.
+//   - The lanes of a warp that come to the lock of one list hold its collective mutex together. Each lane has a bin of its own to link, so
+//     they act one after the other under one acquisition. In the paper they act at the same time.
+//   - Objects of 8 bytes take 16 bytes, since malloc's results are aligned to 16.
 //   - A pool need not be a power of two, nor aligned to more than a page: chunks and buddies are found by the distance from its start.
 #pragma once
 
@@ -55,7 +59,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace bulk {
 
-// The parts that tests replace by parts with a mistake.
+// The parts of the allocator. Tests replace some of them by parts with a mistake.
 struct parts {
   using semaphore = structures::bulk_semaphore;
   using mutex = structures::collective_mutex;
@@ -67,7 +71,7 @@ struct parts {
   using state = heap_state<Parts>;
 };
 
-// Kernel: thread i makes arena i, and the available nodes of order i that the pool begins with.
+// Kernel: thread i initialises arena i, and makes the node of order i available that the whole pool has, if it has one.
 template <class Parts>
 struct make_heap {
   heap_state<Parts>* state;
@@ -76,7 +80,7 @@ struct make_heap {
     if (i < at.num_arenas) {
       at.arenas[i] = arena{};
     }
-    // The pool consists of a node for each set bit of its size, the largest first.
+    // The pool consists of a node for each set bit of its number of pages, the largest first.
     if (i <= at.top && (at.num_pages >> i & 1) != 0) state->blocks.publish((at.num_pages >> i) - 1, i, 0);
   }
 };
@@ -103,7 +107,7 @@ class basic_bulkalloc {
 
   basic_bulkalloc() = default;
 
-  // `bytes` > 0.
+  // Returns memory of `bytes` > 0 bytes; nullptr if there is none.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     // One captured mask for the whole call.
     simt::lane_mask const here = simt::active_mask();
@@ -119,7 +123,7 @@ class basic_bulkalloc {
       if (!asks) group.mask = 0;
       bulk::uint32_t const page = tree_type::take_for(&state_->blocks, here, group, order);
       if (page != bulk::no_page) {
-        // relaxed: the program itself orders the block's way to other threads.
+        // relaxed: a thread that gets the pointer from this one is ordered by the program's own synchronisation.
         simt::global_ref<bulk::uint32_t>{words_[page]}.store(bulk::page_word::of(order, bulk::page_word::live).bits, simt::relaxed);
         p = pool_ + simt::size_t{page} * bulk::page_bytes;
       }
@@ -129,20 +133,20 @@ class basic_bulkalloc {
 
   GPUHEAP_FN free_status free(void* p) const {
     if (p == nullptr) return free_status::null;
-    // release: the owner's accesses to the memory. Pairs with the acquire halves of threads that take it next.
+    // release: publishes the owner's accesses to the memory. Pairs with the acquire half of the claim by which the next owner takes it.
     simt::fence(simt::release);
     place const at = locate(p);
     if (at.status != free_status::done) return at.status;
     if (at.is_block()) {
       auto const word = simt::global_ref<bulk::uint32_t>{words_[at.page]};
       bulk::uint32_t expected = bulk::page_word::of(at.order, bulk::page_word::live).bits;
-      // relay: between that fence and a thread that takes the block next. Of two frees one finds it live.
+      // relay: passes that fence on to the thread that takes the block next. Of two frees, only one finds the block live.
       if (!word.compare_exchange(expected, bulk::page_word::of(at.order, bulk::page_word::freed).bits, simt::relay, simt::relaxed))
         return free_status::double_free;
     } else if (!state_type::objects_of(bin_at(at.page), at.c).release(at.object)) {
       return free_status::double_free;
     }
-    // The lanes that freed something, together.
+    // The lanes that have freed a block or an object.
     simt::lane_mask const here = simt::active_mask();
     // The leaders' steps come after the accesses of all lanes.
     simt::sync_warp(here);
@@ -156,13 +160,13 @@ class basic_bulkalloc {
     return free_status::done;
   }
 
-  // Returns 0 for a pointer at which nothing begins.
+  // Returns the bytes that the owner of the block at p may use; 0 for a pointer at which nothing begins.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
     place const at = locate(p);
     if (at.status != free_status::done) return 0;
     return at.is_block() ? simt::size_t{bulk::page_bytes} << at.order : bulk::object_bytes(at.c);
   }
-  // A small block may be a whole page.
+  // The bytes that a request takes. A small request may get a whole page instead.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) {
     if (bytes <= largest_object) return bulk::object_bytes(bulk::class_of(bytes));
     return bytes <= bulk::page_bytes ? bulk::page_bytes : bytes > simt::size_t{1} << 63 ? bytes : simt::size_t{1} << simt::ceil_log2(bytes);
@@ -221,10 +225,10 @@ class basic_bulkalloc {
     return heap;
   }
 
-  // Chunks count as held.
+  // Held bytes include the unused parts of chunks. The peak is not recorded. Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
     bulk::uint32_t free_pages = 0;
-    // The state is read word by word, since its parts may not be copyable.
+    // Only the words of the semaphores are copied, since tests' parts of the state may not be copyable.
     for (unsigned order = 0; order != bulk::max_orders; ++order) {
       structures::bulk_semaphore::word units = 0;
       simt::copy(&units, &state_->blocks.orders[order].units, sizeof units, stream);
@@ -234,7 +238,7 @@ class basic_bulkalloc {
     return {simt::size_t{num_pages_ - free_pages} * bulk::page_bytes, region_bytes_ - simt::size_t{num_pages_} * bulk::page_bytes, 0};
   }
 
-  // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
+  // Checks the whole heap. Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] bulk::audit verify(stream_ref stream) const { return bulk::verify<Parts>(state_, stream); }
 #endif
 
@@ -248,8 +252,8 @@ class basic_bulkalloc {
 
   // The object or block at a pointer.
   struct place {
-    free_status status = free_status::foreign;  // done: something live, or a bit that may be clear already
-    bulk::uint32_t page = 0;                    // of the block or bin
+    free_status status = free_status::foreign;  // done: a live block, or an object whose bit may be clear already
+    bulk::uint32_t page = 0;                    // the first page of the block, or the page of the bin
     bulk::uint32_t arena = 0;
     bulk::uint16_t order = 0;
     bulk::uint16_t c = bulk::num_classes;  // num_classes: a block
@@ -260,36 +264,37 @@ class basic_bulkalloc {
   [[nodiscard]] GPUHEAP_FN bulk::bin_header& bin_at(bulk::uint32_t page) const {
     return *reinterpret_cast<bulk::bin_header*>(pool_ + simt::size_t{page} * bulk::page_bytes);
   }
-  // relaxed: a thread that frees a live block got it from one that saw these words.
+  // relaxed: a thread that frees a live block got its pointer from a thread that saw this word.
   [[nodiscard]] GPUHEAP_FN bulk::page_word word_at(bulk::uint32_t page) const {
     return {simt::global_ref<bulk::uint32_t>{words_[page]}.load(simt::relaxed)};
   }
 
-  // Allocates an object of class c for each lane of `here` (which all call this) that wants one.
+  // Allocates an object of class c for each lane of `here` that `wants` one. All lanes of `here` call. Returns the lane's object, or
+  // nullptr.
   [[nodiscard]] GPUHEAP_FN void* malloc_small(simt::lane_mask here, bool wants, unsigned c) const {
     using search = typename state_type::search;
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) | c);
     if (!wants) group.mask = 0;
-    c = wants ? c : 0;  // a class for each lane that asks
+    c = wants ? c : 0;  // lanes that do not ask have class 0
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
-    // The multiprocessor is read once: it may be another one a moment later.
+    // The multiprocessor's number is read once, since the thread may run on another one later.
     search where{simt::sm_id() % num_arenas_};
     void* p = nullptr;
-    // Ends: a pass serves at least one lane of each group, or answers all its lanes.
+    // Ends: in each pass, a group has at least one lane served, or all of its lanes answered.
     GPUHEAP_NO_UNROLL
     do {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
       bulk::object_grant got;
       if ((group.mask & mine) != 0 && group.leads()) got = state_type::take_objects(state_, c, group.size(), where);
-      // If a group was served in part, its leader is another lane than before.
+      // If a group was served in part, the next pass has another leader, which needs the state of the search.
       where = search::unpacked(simt::shuffle(here, where.packed(), leader));
       bulk::uint64_t const said = simt::shuffle(here, bulk::uint64_t{got.page} << 32 | got.before << 16 | got.count, leader);
-      // The other lanes get what the leader acquired.
+      // The other lanes acquire what the leader acquired.
       simt::sync_warp(here);
       auto const page = static_cast<bulk::uint32_t>(said >> 32);
       unsigned const count = said & 0xffff, before = said >> 16 & 0xffff, rank = group.rank();
       if ((group.mask & mine) != 0 && rank < count) {
-        // Objects are mostly taken in order, beginning behind the objects that were not free.
+        // The objects of a bin are mostly taken in order, so the search for a free one begins behind as many objects as were not free.
         unsigned const object = before == 0 ? rank : state_type::objects_of(bin_at(page), c).claim(bulk::objects(c) - before + rank);
         p = state_->at().object_at(page, c, object);
       }
@@ -299,7 +304,7 @@ class basic_bulkalloc {
     return p;
   }
 
-  // Finds the object or block that free and usable_size are asked about.
+  // Finds the object or block that begins at p.
   [[nodiscard]] GPUHEAP_FN place locate(void const* p) const {
     place at;
     if (!owns(p)) return at;
@@ -320,6 +325,7 @@ class basic_bulkalloc {
     locate_object(at, first, within);
     return at;
   }
+  // Finds the object at byte `within` of page at.page, which lies in the chunk that begins at page `first`.
   GPUHEAP_FN void locate_object(place& at, bulk::uint32_t first, unsigned within) const {
     bulk::geometry const& all = state_->at();
     unsigned const header_pages = all.header_pages(), page = at.page - first;
@@ -331,7 +337,7 @@ class basic_bulkalloc {
       at.page = first + header_pages + tail;
       data = bulk::data_bytes + data % bulk::tail_bytes;
     }
-    // relaxed, all: a bin in use has its words, and a thread that frees an object has them from the thread that was given it.
+    // relaxed, all: a bin in use has its words, and a thread that frees an object is ordered after the thread that got the object.
     auto& chunk = *reinterpret_cast<bulk::chunk_header*>(&bin_at(first));
     if ((simt::global_ref<bulk::uint64_t>{chunk.touched}.load(simt::relaxed) >> (at.page - first) & 1) == 0) return;
     unsigned const c = simt::global_ref<bulk::uint32_t>{bin_at(at.page).info}.load(simt::relaxed) & (bulk::bin_header::linked - 1);
@@ -342,8 +348,8 @@ class basic_bulkalloc {
     at.arena = simt::global_ref<bulk::uint32_t>{chunk.arena}.load(simt::relaxed);
     at.status = in_use ? free_status::done : free_status::double_free;
   }
-  // The reason for which a pointer into `page`, at which nothing live begins, is refused: whether the page lies in a block that is live,
-  // was freed, or never was there.
+  // The status of a refused free of a pointer into `page`, at which nothing live begins: `double_free` if the page lies in a freed block
+  // and in no live one, otherwise `foreign`.
   GPUHEAP_COLD static free_status why_refused(state_type* state, bulk::uint32_t page) {
     bulk::geometry const& all = state->at();
     bool freed = false;

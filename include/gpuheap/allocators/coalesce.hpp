@@ -1,5 +1,6 @@
 // `coalesce_block_header`, `coalesce_block_map`, `coalesce_warp_header`, `coalesce_warp_map`: threads that allocate together get adjacent
-// pieces of one size in one superblock, which one of them takes from another allocator.
+// pieces of one size in one *superblock*. One of them takes the superblock from another allocator, the upstream allocator (the template
+// parameter `Backing`).
 //   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", ETH Zurich (static coalescing)
 //
 // Layout of a superblock, at an address `base` that the upstream allocator gave; piece k begins at base + 16 + k * stride:
@@ -7,36 +8,40 @@
 //   header      +8 base | piece 0 | padding, base | piece 1 | ...     8 bytes before each piece say where its superblock begins
 //   map         +8 -    | piece 0 | piece 1 | ...                     pieces adjoin; a hash map (structures/address_map.hpp) has the
 //                                                                     distance of each to its superblock
-// Own bytes:   of the map variants, map_percent of the heap, for the map. The others have none.
+// Own bytes:   map variants use map_percent of the heap for the map. Header variants have none.
 //
 // Two calls:
 //   together   malloc_by_block(threads, bytes), malloc_by_warp(threads, bytes): all threads of a group call, with one size. This is the
-//              paper's call, for places in a program that all threads are known to reach. Rank 0 takes the superblock, and tells the
-//              others. Programs call heap.malloc_coalesced(gpuheap::live_block(scratch), bytes) or
+//              paper's call, for places in a program that all threads are known to reach. Rank 0 takes the superblock, and passes its
+//              address to the others. Programs call heap.malloc_coalesced(gpuheap::live_block(scratch), bytes) or
 //              heap.malloc_coalesced(gpuheap::this_warp(), bytes). live_block counts the threads of the block that have not returned, so
-//              partial blocks and early exits are allowed. For the warp variants malloc_by_block is a plain call
+//              partial blocks and early exits are allowed. The warp variants have no malloc_by_block: their heaps make plain calls in its
+//              place
 //   plain      malloc(bytes), anywhere: the lanes of a warp that call at the same time with one size are a group
 //
-// malloc:    as above. A request of more than largest_piece_bytes is served alone. So is each thread of a group when the upstream allocator
-//            refuses the superblock, or when its size is not that of rank 0. A request that is served alone gets a superblock of one piece
-//            (headers), or a block of the upstream allocator as it is, which is in no map (map). So does a piece for which the map is full.
+// malloc:    by one of the two calls above. A request of more than largest_piece_bytes is served alone. So is each thread of a group if the
+//            upstream allocator refuses the superblock, and a thread whose size differs from that of rank 0. With headers, a request that
+//            is served alone gets a superblock of one piece. With a map, it gets a block of the upstream allocator, which has no entry in
+//            the map. A thread for whose piece the map has no room is also served alone.
 // free:      any thread. The free finds the piece's superblock; lanes that free pieces of one superblock count down together. The thread
-//            that takes the last one gives the superblock back. With a map, a pointer that is not in it is passed to the upstream
-//            allocator.
-// Reuse:     that of the upstream allocator, once all pieces of a superblock are freed: a live piece keeps all of it.
+//            whose subtraction leaves no live piece gives the superblock back. With a map, a pointer that is not in it is passed to the
+//            upstream allocator.
+// Reuse:     that of the upstream allocator, once all pieces of a superblock are freed: one live piece keeps the whole superblock.
 // Misuse:    with headers, a free of a pointer that is no live piece is undefined; with a map, the upstream allocator decides.
 // Alignment: coalesce/alignment.hpp.
 // Progress:  that of the upstream allocator for malloc and free. The additional steps are wait-free, except for the barriers of
 //            malloc_by_block. No thread waits for another one outside its group.
 //
 // Different from the paper:
-//   - the counter holds the number of threads that came, not the block's size, and the leader is rank 0 of them, not thread 0, which may
-//     have returned;
-//   - a plain call is coalesced too, by warp; in the paper it goes upstream alone, and free has to know the kind of a pointer;
+//   - the counter holds the number of threads that called, not the thread block's size, and the leader is rank 0 of these, not thread 0,
+//     which may have returned;
+//   - a plain call is coalesced too, by warp; in the paper it goes upstream alone, and the program has to tell free which kind of pointer
+//     it frees;
 //   - a key leaves the map before the counter falls. In the other order a superblock can be freed, allocated again and put into the map
-//     again while the old entry is there, and the late removal takes out the new one;
-//   - the map never fills up with marks of removed keys, and does not decide whether memory is there;
-//   - sizes that differ corrupt nothing; an overflow of the size is refused first; the counter's word also says how much a piece holds.
+//     again while the old entry is there, and the late removal removes the new entry;
+//   - the map keeps no marks of removed keys, so it does not fill up with them, and a full map makes no request fail;
+//   - different sizes in one group corrupt nothing; a size that would overflow is refused; the counter's word also holds a piece's usable
+//     bytes.
 // coalesce_warp_header is not in the paper: it completes the four combinations.
 #pragma once
 
@@ -58,7 +63,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// The threads that share a superblock when all threads of a block call together.
+// The threads that share a superblock if all threads of a thread block call together.
 enum class coalesce_group { block, warp };
 // The way from a piece to its superblock.
 enum class coalesce_link { header, map };
@@ -68,8 +73,8 @@ struct coalesce_config {
   coalesce_group group = coalesce_group::block;
   coalesce_link link = coalesce_link::header;
   coalesce_alignment alignment = coalesce_alignment::strict16;
-  unsigned largest_piece_bytes = 4096;  // beyond it a thread is served alone: a live piece keeps its superblock. Below 32 KiB
-  unsigned map_percent = 6;             // of the heap, for the map: 12 bytes for each piece, of which half should stay free
+  unsigned largest_piece_bytes = 4096;  // a larger request is served alone, since a live piece keeps its superblock. Below 32 KiB
+  unsigned map_percent = 6;             // percent of the heap for the map: 12 bytes for each piece. Half of it should stay free
 };
 
 // The moment at which a free takes its piece out of the map.
@@ -84,8 +89,8 @@ class basic_coalesce {
   static constexpr bool of_block = Config.group == coalesce_group::block;
   static constexpr simt::size_t head_bytes = 16;
   static constexpr unsigned count_bits = 16;
-  static constexpr simt::size_t largest_request = simt::size_t{1} << 47;  // no heap has it
-  // A heap and a size in one word.
+  static constexpr simt::size_t largest_request = simt::size_t{1} << 47;  // no heap is so large
+  // The bits of a size in a word that names a heap and a size.
   static constexpr unsigned size_bits = 15;
   static_assert(Backing::traits.min_alignment >= 16 && Config.largest_piece_bytes < (1u << size_bits) - 16 && Config.map_percent < 50);
 
@@ -106,13 +111,14 @@ class basic_coalesce {
       .reuses_singly = false,
       .full_reuse = Backing::traits.full_reuse,
   };
-  // The same over another allocator.
+  // The same allocator over another upstream allocator.
   template <class Upstream>
   using over = basic_coalesce<Config, Upstream, Order>;
 
-  // `bytes` > 0. Lanes of a warp that call together with one size share a superblock.
+  // Returns a piece of `bytes` > 0 bytes; nullptr if the upstream allocator has no memory. Lanes of a warp that call together with one size
+  // share a superblock.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    // The lanes of this heap with this size. Requests that are too large stay alone.
+    // The group: the lanes that call on this heap with this size. A request that is too large is served alone.
     bool const small = bytes <= Config.largest_piece_bytes;
     lanes const here{structures::warp_group::of_equal(simt::active_mask(), small ? home_ << size_bits | usable_for(bytes) : 0)};
     return malloc_by(here, bytes, small && here.size() > 1);
@@ -147,7 +153,7 @@ class basic_coalesce {
     }
   }
 
-  // For a live block.
+  // Returns the bytes that the owner of the live block at p may use; 0 for nullptr.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires(!maps || has_usable_size<Backing>) {
     if (p == nullptr) return 0;
     if constexpr (maps) {
@@ -198,7 +204,7 @@ class basic_coalesce {
     all.metadata_bytes += own_bytes_;
     return all;
   }
-  // Checks the map, and, if it has a check, the upstream allocator.
+  // Checks the map, and the upstream allocator if it has verify(). Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] coalesce_parts::audit verify(stream_ref stream) const requires(maps || has_verify<Backing>) {
     coalesce_parts::audit found;
     if constexpr (maps) found = coalesce_parts::verify(map_, stream);
@@ -227,7 +233,8 @@ class basic_coalesce {
     bool const padded = !maps && Config.alignment == coalesce_alignment::paper;
     return padded ? 16 : coalesce_parts::alignment_of(Config.alignment, bytes);
   }
-  // Except with strict16, no more than was requested: a larger size could hold a type that needs another alignment.
+  // With any policy but strict16, a piece has no more usable bytes than were requested. A type that fits only into more bytes could need an
+  // alignment that the piece does not have.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t usable_for(simt::size_t bytes) {
     return Config.alignment == coalesce_alignment::strict16 ? simt::round_up_pow2(bytes, 16) : bytes;
   }
@@ -240,9 +247,9 @@ class basic_coalesce {
   // ---- words of a superblock
 
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t& head_of(char* base) { return *reinterpret_cast<simt::uint64_t*>(base); }
-  // relaxed: the bytes stay as the leader wrote them before any thread had the superblock.
+  // relaxed: the leader stored the size before any thread got the superblock, and no thread changes it.
   [[nodiscard]] GPUHEAP_FN static simt::size_t usable_in(char* base) { return word{head_of(base)}.load(simt::relaxed) >> count_bits; }
-  // relaxed, both: only a thread that got the piece reads the word before it.
+  // relaxed, both: only a thread that got the piece from its allocation reads the word before it.
   [[nodiscard]] GPUHEAP_FN static char* superblock_of(void* p) {
     return reinterpret_cast<char*>(word{static_cast<simt::uint64_t*>(p)[-1]}.load(simt::relaxed));
   }
@@ -254,8 +261,8 @@ class basic_coalesce {
 
   // ---- malloc
 
-  // Piece k of a superblock for a request of `bytes`. nullptr: the superblock's pieces hold another size, or the map has no room for the
-  // piece; the piece is free then.
+  // Returns piece k of a superblock for a request of `bytes`. If the superblock's pieces have another size, or the map has no room for the
+  // piece, counts the piece as free and returns nullptr.
   [[nodiscard]] GPUHEAP_FN void* piece(char* base, unsigned k, simt::size_t bytes) const {
     simt::size_t const usable = usable_in(base);
     simt::size_t const distance = head_bytes + k * stride_for(usable);
@@ -270,7 +277,7 @@ class basic_coalesce {
     (void)count_down(base);
     return nullptr;
   }
-  // Lanes as a group.
+  // A group of lanes, with the members that malloc_by() uses of a group.
   struct lanes {
     structures::warp_group group;
     [[nodiscard]] GPUHEAP_FN unsigned size() const { return group.size(); }
@@ -280,7 +287,8 @@ class basic_coalesce {
       return group.from_leader(p);
     }
   };
-  // `together`: the same in all threads; otherwise the caller is served alone, and no thread waits.
+  // Serves a thread of a group, or the caller alone if not `together`; then no thread waits. `together` is the same in all threads of the
+  // group.
   template <class Threads>
   [[nodiscard]] GPUHEAP_FN void* malloc_by(Threads const& threads, simt::size_t bytes, bool together) const {
     unsigned const rank = together ? threads.rank() : 0;
@@ -289,7 +297,7 @@ class basic_coalesce {
     GPUHEAP_NO_UNROLL
     while (true) {
       char* base = nullptr;
-      bool const bare = maps && !together;  // without a head
+      bool const bare = maps && !together;  // the block gets no head
       if ((!together || rank == 0) && bytes != 0 && bytes <= (together ? Config.largest_piece_bytes : largest_request)) {
         unsigned const pieces = together ? static_cast<unsigned>(threads.size()) : 1;
         simt::size_t const usable = usable_for(bytes);
@@ -308,27 +316,30 @@ class basic_coalesce {
 
   // ---- free
 
-  // Counts a piece of the superblock as free. The caller accesses it no more. Lanes that call together count as one.
+  // Counts a piece of the superblock as free; the caller accesses the piece no more. The lanes that call together for one superblock make
+  // one subtraction. The last one gives the superblock back.
   GPUHEAP_FN free_status count_down(char* base) const {
     auto const group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uint64_t>(base));
     // The accesses of all lanes to their pieces happen before the leader's release.
     simt::sync_warp(group.mask);
     simt::uint32_t status = static_cast<simt::uint32_t>(free_status::done);
     if (group.leads()) {
-      // consume_release: releases the accesses to these pieces, and orders those to the others before a thread that gets the memory next.
+      // consume_release: releases the accesses to these pieces, and orders the accesses to the other pieces before those of the memory's
+      // next owner.
       simt::uint64_t const before = word{head_of(base)}.fetch_sub(group.size(), simt::consume_release);
       if ((before & simt::low_bits(count_bits)) == group.size()) status = static_cast<simt::uint32_t>(detail::free_in(backing_, base));
     }
     return static_cast<free_status>(group.from_leader(status));
   }
 
-  simt::uint64_t home_ = 0;  // tells heaps apart
-  map_type map_;             // of the map variants
+  simt::uint64_t home_ = 0;  // a number that is different in each heap
+  map_type map_;             // used by the map variants
   Backing backing_;
   simt::size_t own_bytes_ = 0;
 };
 
-// Over any allocator: `basic_coalesce_block_header<gpuheap::sharded_spans>`. Without an argument, over the toolkit's heap, as published.
+// The four variants over any allocator: `basic_coalesce_block_header<gpuheap::sharded_spans>`. Without an argument, the upstream allocator
+// is the CUDA toolkit's heap, as published.
 template <class Upstream = default_backing>
 using basic_coalesce_block_header = basic_coalesce<coalesce_config{}, Upstream>;
 template <class Upstream = default_backing>

@@ -1,39 +1,40 @@
-// `coalesce_dynamic`: the lanes of a warp that allocate at the same moment, in any sizes, get adjacent segments of one superblock, which
-// one of them takes from another allocator. The program need not know which lanes call together.
+// `coalesce_dynamic`: the lanes of a warp that allocate at the same moment, in any sizes, get adjacent segments of one *superblock*. One of
+// them takes the superblock from another allocator, the upstream allocator (the template parameter `Backing`). The program need not know
+// which lanes call together.
 //   N. Blach, M. Erhart, F. Memedi, A. Schaefer, "Coalescing memory allocations for GPU MPI", ETH Zurich (dynamic coalescing)
 //
 // Layout of a superblock, at an address that the upstream allocator gave:
 //   padding | header 0 | payload 0 | padding | header 1 | payload 1 | ...        a header ends where its payload begins
-//   header  {usable bytes : 40 (of 8-byte headers), distance to the payload before, of the first to the superblock : 21, 29 or 13,
+//   header  {usable bytes : 40 (8-byte headers only), distance to the payload before, or of the first one to the superblock : 21, 29 or 13,
 //            last : 1, first : 1, free : 1}
-//   The distance counts bytes, in 2-byte headers pairs of bytes. All headers of a superblock have one width, that of the most demanding
-//   lane; a pointer's lowest bits say which. coalesce/segment.hpp has the widths:
+//   The distance is in bytes, in 2-byte headers in pairs of bytes. All headers of a superblock have one width, the greatest that a lane
+//   needs. A pointer's lowest bits say which. coalesce/segment.hpp defines the widths:
 //     strict16   8 bytes, payloads aligned to 16
-//     natural    requests up to 3 bytes: 2, at 2 mod 4. Up to 7: 4, at 4 mod 8. Up to 15: 8, at 0 mod 8. Others: 8, at 0 mod 16
-//     paper      up to 3 bytes: 2, at 2 mod 4. All others: 4, at 4 mod 8
+//     natural    up to 3 bytes: 2, payloads at 2 mod 4. Up to 7: 4, at 4 mod 8. Up to 15: 8, at 0 mod 8. Others: 8, at 0 mod 16
+//     paper      up to 3 bytes: 2, payloads at 2 mod 4. All others: 4, at 4 mod 8
 //
-// malloc:    the lanes that call together are the group (one captured mask); the lowest leads. A scan over their slots tells each where its
-//            segment begins. The leader takes the superblock, each lane writes its header, and no lane returns before all headers are
-//            written. A request of more than largest_piece_bytes is served alone, and so is each lane if the upstream allocator refuses.
-//            A request that is served alone gets a superblock of one segment.
-// free:      any thread. Sets `free` in the header. If the header had `last`, the caller has the duty: it goes down the chain, sets `last`
-//            in the segment before, and continues if that one is free already. A thread that reaches the first segment gives the
-//            superblock back.
-// Exactly one thread does so: the thread that frees and the thread that passes `last` on change the same word by one read-modify-write
-//            each. So either the first sees `last` and walks, or the second sees `free` and continues. A segment that got `last` while it
-//            was live is not accessed again: it may be gone.
-// Reuse:     a superblock is freed once all its segments are; one live segment keeps all of it. Then as the upstream allocator.
+// malloc:    the lanes that call together are the group (one captured mask); the lowest leads. A prefix sum over their sizes tells each
+//            lane where its segment begins. The leader takes the superblock, each lane writes its header, and no lane returns before all
+//            headers are written. A request of more than largest_piece_bytes is served alone, and so is each lane if the upstream allocator
+//            refuses. A request that is served alone gets a superblock of one segment.
+// free:      any thread. Sets `free` in the header. If the header had `last`, the caller has the duty to walk: it goes down the chain, sets
+//            `last` in the segment before, and continues if that segment is free already. A thread that reaches the first segment gives the
+//            superblock back. Exactly one thread does so: the thread that frees a segment and the thread that passes `last` on to it change
+//            the same word by one read-modify-write each. So either the first thread sees `last` and walks, or the second sees `free` and
+//            continues. The second thread does not access a live segment after it has set `last` there, since another thread may free the
+//            superblock.
+// Reuse:     a superblock is freed once all its segments are; one live segment keeps all of it. Then the upstream allocator reuses it.
 // Progress:  as the upstream allocator. The additional steps are wait-free: a walk has at most 31 steps.
-// Misuse:    a second free is reported as long as the superblock exists. This is not exact, so the traits do not promise it.
+// Misuse:    a second free is reported as long as the superblock exists. Later it is not, so the traits do not promise it.
 //
 // Different from the paper:
-//   - both flags are set by an atomic `or`, where the paper has a compare-and-swap for one of them: a plain store of the other can undo it,
-//     and then no thread has the duty;
-//   - 2-byte headers are changed by a compare-and-swap of two bytes: four would reach into a payload;
-//   - all lanes have written their headers before one returns: it might free its segment and walk into one that has no header yet;
-//   - the width follows from alignment. As published, the smallest that the distance fits into, a pointer or a double may not be where the
-//     hardware can read it: the policy `paper`, which is not the default, and which keeps 4-byte types readable;
-//   - an 8-byte header also says how much its segment holds.
+//   - both flags are set by an atomic `or`, where the paper has a compare-and-swap for one of them: a plain store of the other flag can
+//     undo it, and then no thread has the duty;
+//   - 2-byte headers are changed by a compare-and-swap of two bytes, since one of four bytes would reach into a payload;
+//   - no lane returns before all lanes have written their headers: it might free its segment and walk to one that has no header yet;
+//   - the width follows from the alignment. The published width is the smallest that the distance fits into, which can misalign a pointer
+//     or a double. The policy `paper` is close to that, keeps 4-byte types aligned, and is not the default;
+//   - an 8-byte header also holds the usable bytes of its segment.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -48,19 +49,19 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// The defaults serve every type.
+// The default alignment suits every type.
 struct coalesce_dynamic_config {
   coalesce_alignment alignment = coalesce_alignment::strict16;
-  unsigned largest_piece_bytes = 4096;  // beyond it a lane is served alone: a live segment keeps its superblock. Below 1 MiB, 16 KiB if
-                                        // not strict16
+  unsigned largest_piece_bytes = 4096;  // a larger request is served alone, since a live segment keeps its superblock. Below 1 MiB, or 16
+                                        // KiB if not strict16
 };
 
-// `Chain`: what a free does to headers, see coalesce/segment.hpp; for tests.
+// `Chain`: the operations on headers (coalesce/segment.hpp). Tests pass others.
 template <coalesce_dynamic_config Config = coalesce_dynamic_config{}, class Backing = default_backing, class Chain = coalesce_parts::chain>
 class basic_coalesce_dynamic {
   using shape = coalesce_parts::segment_shape;
   static constexpr bool strict = Config.alignment == coalesce_alignment::strict16;
-  static constexpr simt::size_t largest_request = simt::size_t{1} << 39;  // no heap has it, and 40 bits hold it
+  static constexpr simt::size_t largest_request = simt::size_t{1} << 39;  // no heap is so large, and 40 bits hold it
   static_assert(Backing::traits.min_alignment >= 16 && Config.largest_piece_bytes <= (strict ? 1u << 20 : 1u << 14) - 64);
 
  public:
@@ -76,14 +77,14 @@ class basic_coalesce_dynamic {
       .reuses_singly = false,
       .full_reuse = Backing::traits.full_reuse,
   };
-  // The same over another allocator.
+  // The same allocator over another upstream allocator.
   template <class Upstream>
   using over = basic_coalesce_dynamic<Config, Upstream, Chain>;
 
-  // `bytes` > 0. Lanes of a warp that call together share a superblock.
+  // Returns memory of `bytes` > 0 bytes; nullptr if the upstream allocator has none. Lanes of a warp that call together share a superblock.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     bool const small = bytes <= Config.largest_piece_bytes;
-    // The lanes of this heap. Requests that are too large stay alone.
+    // The group: the lanes that call on this heap. A request that is too large is served alone.
     auto const group = structures::warp_group::of_equal(simt::active_mask(), small ? home_ : 1);
     bool together = small && group.size() > 1;
     place at = together ? place_in(group, static_cast<simt::uint32_t>(bytes)) : alone(bytes);
@@ -93,14 +94,14 @@ class basic_coalesce_dynamic {
       char* base = nullptr;
       if (at.first && bytes <= largest_request) base = static_cast<char*>(backing_.malloc(at.superblock_bytes));
       if (together) {
-        // The other lanes get what the leader acquired with the memory.
+        // The other lanes acquire what the leader acquired with the memory.
         simt::sync_warp(group.mask);
         base = group.from_leader(base);
       }
       if (base != nullptr) {
         char* const p = base + at.offset;
         Chain::make(p, at.form, at.distance, at.form.usable(bytes), at.first, at.last);
-        // All headers are written before a lane can free its segment and look at another one's.
+        // All headers are written before a lane can free its segment and read another segment's header.
         if (together) Chain::headers_are_written(group.mask);
         return p;
       }
@@ -119,7 +120,7 @@ class basic_coalesce_dynamic {
     return base != nullptr ? detail::free_in(backing_, base) : status;
   }
 
-  // For a live block.
+  // Returns the bytes that the owner of the live block at p may use; 0 for nullptr.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires strict {
     return p == nullptr ? 0 : Chain::usable_at(static_cast<char*>(p));
   }
@@ -142,24 +143,25 @@ class basic_coalesce_dynamic {
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
     return backing_.footprint(stream);
   }
-  // The upstream allocator's report: only its segments know a superblock.
+  // The upstream allocator's report. No structure lists the superblocks, so this allocator checks nothing of its own.
   [[nodiscard]] auto verify(stream_ref stream) const requires has_verify<Backing> { return backing_.verify(stream); }
 #endif
 
  private:
-  // The place of a segment, and its superblock.
+  // The place of a segment in its superblock.
   struct place {
     shape form;
     simt::size_t superblock_bytes;
-    simt::size_t offset;    // of the payload
-    simt::size_t distance;  // to the payload before
+    simt::size_t offset;    // from the superblock to the payload
+    simt::size_t distance;  // from the payload before, or from the superblock to the first payload
     bool first, last;
   };
+  // The place of a request that is served alone.
   [[nodiscard]] GPUHEAP_FN static place alone(simt::size_t bytes) {
     shape const form = shape::of(Config.alignment, bytes);
     return {form, form.lead + form.usable(bytes), form.lead, form.lead, true, true};
   }
-  // All lanes of the group call.
+  // The place of this lane's segment among those of the group. All lanes of the group call.
   [[nodiscard]] GPUHEAP_FN static place place_in(structures::warp_group group, simt::uint32_t bytes) {
     shape const form = shape::of(Config.alignment, strict ? bytes : simt::reduce_max(group.mask, bytes));
     auto const slot = static_cast<simt::uint32_t>(form.slot(bytes));
@@ -176,11 +178,12 @@ class basic_coalesce_dynamic {
             simt::lane_id() == simt::highest_bit(group.mask)};
   }
 
-  simt::uint64_t home_ = 0;  // tells heaps apart: where the region begins
+  simt::uint64_t home_ = 0;  // a number that is different in each heap: the region's address
   Backing backing_;
 };
 
-// Over any allocator: `coalesce_dynamic_over<gpuheap::sharded_spans>`. Without an argument, over the toolkit's heap, as published.
+// The allocator over any other: `coalesce_dynamic_over<gpuheap::sharded_spans>`. Without an argument, the upstream allocator is the CUDA
+// toolkit's heap, as published.
 template <class Upstream = default_backing>
 using coalesce_dynamic_over = basic_coalesce_dynamic<coalesce_dynamic_config{}, Upstream>;
 

@@ -1,15 +1,15 @@
 // `cuda_malloc`: the toolkit's own in-kernel malloc and free (CUDA C++ Programming Guide, "Dynamic Global Memory Allocation and
 // Operations").
-// Closed source: used, not re-implemented.
+// NVIDIA's implementation is closed source, so this class calls it.
 //
-// Seen on an H200 with CUDA 13.0: kernels of 31,250 warps that free blocks of 8192 and of 1024 bytes, sound until then, sometimes end in an
-// illegal address, also in programs without this library. docs/decisions/published-allocators.md has the experiment.
+// On an H200 with CUDA 13.0, kernels of 31,250 warps that free valid blocks of 8192 and of 1024 bytes sometimes end with an illegal
+// address. That also happens in programs without this library. docs/decisions/published-allocators.md has the experiment.
 //
-// Reuse and progress: undocumented. Time grows with the heap's size and the number of live blocks, and contended calls can take seconds.
-// One heap per context (trait `process_wide`): its size is a limit that must be set before the first kernel that uses it, so the first
-// heap<cuda_malloc> sets it and a later one that asks for another size throws. It has no address range to ask about and cannot be emptied:
-// no owns, no reset. The host must not copy to or from its blocks except through a kernel (heap::copy_to_host does). The simulator has no
-// such heap: making one there throws.
+// Reuse and progress: undocumented. A call's time grows with the heap's size and the number of live blocks, and contended calls can take
+// seconds. One heap per context (trait `process_wide`): its size is a limit that must be set before the first kernel that uses it, so the
+// first heap<cuda_malloc> sets it and a later one that asks for another size throws. The heap's address range is unknown, so there is no
+// owns(). The heap cannot be emptied, so there is no reset. The host must not copy to or from its blocks except through a kernel
+// (heap::copy_to_host does). The simulator has no such heap, so create() throws there.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -36,16 +36,16 @@ class cuda_malloc {
       .full_reuse = false,
   };
 
-  // Returns nullptr at once if the whole heap is smaller: CUDA 13.0's own malloc does not return for some absurdly large sizes (seen on an
-  // H200).
+  // Returns nullptr at once if the whole heap is smaller: CUDA 13.0's own malloc does not return for some sizes far beyond the heap's
+  // (observed on an H200).
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return bytes <= limit_bytes_ ? simt::builtin_malloc(bytes) : nullptr; }
   GPUHEAP_FN void free(void* p) const { simt::builtin_free(p); }
 
 #if GPUHEAP_HAS_HOST
   [[nodiscard]] static simt::size_t min_region_bytes() { return 1; }
 
-  // `limit.bytes` is the heap's size; `limit.base` is not used. Sets the limit on the first call of the process; later calls must ask for
-  // the same. One device per process.
+  // `limit.bytes` is the heap's size; `limit.base` is not used. The first call of the process sets the limit; a later call that asks for
+  // another size throws plain_error. A process can use this allocator on one device only.
   [[nodiscard]] static cuda_malloc create(memory::region limit, stream_ref) {
     if constexpr (!simt::has_builtin_heap) {
       throw plain_error(
@@ -53,7 +53,7 @@ class cuda_malloc {
           "or the "
           "CUDA backend");
     } else {
-      // The only state outside of a heap, because the limit belongs to the context.
+      // This state belongs to no heap, because the limit belongs to the context.
       static std::mutex mutex;
       static simt::size_t asked_before = 0;
       std::lock_guard const lock{mutex};
@@ -71,7 +71,7 @@ class cuda_malloc {
     }
   }
 
-  // The size that the driver granted: at least the requested one.
+  // Returns the size that the driver granted, which is at least the requested one; 0 in the simulator.
   [[nodiscard]] static simt::size_t granted_bytes() {
     if constexpr (simt::has_builtin_heap) {
       return simt::builtin_heap_limit();

@@ -1,19 +1,22 @@
-// `dynasoar`: blocks of 64 objects of one class, their fields as structure of arrays, found through hierarchical bitmaps. It is an
-// allocator of objects. This file is its interface as an allocator of bytes; object_heap.hpp declares and makes objects with fields.
+// `dynasoar`: blocks of up to 64 objects of one class, whose fields form a structure of arrays. Hierarchical bitmaps find the blocks.
+// DynaSOAr is an allocator of objects. This file is its interface as an allocator of bytes; object_heap.hpp declares and makes objects with
+// fields.
 //   M. Springer, H. Masuhara, "DynaSOAr: A Parallel Memory Allocator for Object-Oriented Programming on GPUs with Efficient Memory Access",
 //   ECOOP 2019.
 //
 // Layout:    pool (dynasoar/layout.hpp): state | bitmaps of blocks: free; for each class active, allocated | words of each block | blocks
-//            behind it, backing_percent of the heap: the second heap
-//   block    1 KiB: 64 slots for the smallest class, as the paper sizes blocks; as many as fit for the others. A free bit for each slot and
-//            the tag {class, capacity} lie in 16 bytes outside of the block
-//   classes  the paper's user declares them; here one for each size of size_classes.hpp up to a block, with one field, the bytes
+//            behind it the backing's part, backing_percent of the heap
+//   block    1 KiB: 64 slots of the smallest class, which is how the paper sizes blocks, or as many slots of another class as fit. A free
+//            bit for each slot and the tag {class, capacity} lie in 16 bytes outside of the block
+//   classes  in the paper, the user declares them. Here there is one class for each size of size_classes.hpp up to a block's, and the bytes
+//            are its only field
 //
-// malloc:    the lanes of a warp that want one class take the slots of an active block by one AND. A thread that finds five active blocks
-//            emptied by others opens a free block. See dynasoar/blocks.hpp. Requests larger than a block go to the second heap.
-// free:      an OR of the slot's bit. The first free of a full block makes it active; the last one closes it: free for every class.
-// Reuse:     a slot for its class at once; a block of which nothing is in use for any class. The second heap decides about its memory. The
-//            two parts do not exchange memory.
+// malloc:    the lanes of a warp that want one class take the slots of an active block by one AND. A thread that finds no free slot in five
+//            active blocks opens a free block (dynasoar/blocks.hpp). Requests larger than a block go to the backing.
+// free:      sets the slot's bit by an OR. The first free in a full block makes it active. The free of the last live slot closes the block,
+//            so that any class can open it.
+// Reuse:     a freed slot serves its class at once. A block without live slots serves any class. The backing reuses its own memory; pool
+//            and backing do not exchange memory.
 // Progress:  malloc is blocking: a request that finds no memory waits, before it returns nullptr, for threads that are moving a block
 //            between its states, which wait for no thread. A request that finds memory is lock-free. free: lock-free.
 // Misuse:    a second free is refused while its block has live slots or is free, and so is a pointer into the middle of a slot. This is not
@@ -22,23 +25,24 @@
 // Different from the paper, and why (its abstract and published code):
 //   - Pointers are addresses here, and in object_heap.hpp 8-byte handles of a type of their own. The published ones are handles that look
 //     like addresses.
-//   - A slot that was taken proves that a block's class stays. Only then are states changed, those of the class that the block has now, and
-//     slots of another class are given back with its own capacity. The published code first changes the states of the requested class,
-//     which can hang, and undoes this with the wrong capacity, which can allocate memory twice.
+//   - While a thread has a slot of a block, the block's class cannot change. A thread changes states only then, and those of the class that
+//     the block has at that time. If that is another class than it wants, it gives the slots back with that class's capacity. The published
+//     code first changes the states of the requested class, which can hang, and undoes this with the wrong capacity, which can allocate
+//     memory twice.
 //   - A block is closed by a compare-exchange of "all free" against "none". The published code exchanges all bits of a block that is not
 //     empty and puts them back; meanwhile requests find the block full.
 //   - A thread sets or clears the bit of an active block, then compares the bit with the state of the block again. In the published code
 //     each thread repeats its change until it flips the bit itself, and waits for a thread that has yet to flip it the other way.
-//   - Out of memory is nullptr, where the published search never ends. A second free is refused, where the published one never ends.
-//   - Summaries of bitmaps never lose a bit for more than a moment, and a search is repeated if a change crossed it. A published search can
-//     fail although there are blocks.
-//   - Words of blocks lie side by side, instead of 64 bytes in front of each: blocks are aligned to their size, and passes over all blocks
-//     read the words in long pieces.
-//   - Warps are identified by their place in the grid, as the hardware's number of a warp may change while it runs.
+//   - A request that finds no memory gets nullptr; the published search never ends. A second free is refused; the published one never ends.
+//   - Summaries of bitmaps never lose a bit for more than a moment, and a search is repeated if a change crossed it. The published search
+//     can fail although there are blocks.
+//   - The words of all blocks form one array; in the published code they take 64 bytes in front of each block. So blocks are aligned to
+//     their size, and a pass over all blocks reads contiguous words.
+//   - Warps are identified by their place in the grid, because the hardware's number of a warp may change while the warp runs.
 //   - Classes inherit fields from one base class each, without virtual functions. The published ones mark abstract classes; here a base is
 //     abstract if it is not among the heap's classes.
-//   - Left out: the pass that moves objects together (CompactGpu, ISMM 2019), as pointers here cannot be found and rewritten; arrays of
-//     objects. The benchmark's case field_access measures what structure of arrays buys.
+//   - Two features are left out: the pass that moves objects together (CompactGpu, ISMM 2019), because pointers cannot be found and
+//     rewritten here; and arrays of objects. The benchmark's case field_access measures the gain by structures of arrays.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -57,10 +61,10 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// The smallest object decides how large a block is.
+// The sizes of blocks and of the backing.
 struct dynasoar_config {
-  unsigned smallest_bytes = 16;   // of an object; 64 of them are a block: a power of two
-  unsigned backing_percent = 50;  // of the heap's bytes, for requests of more than a block
+  unsigned smallest_bytes = 16;   // bytes of the smallest object, a power of two; 64 of them make a block
+  unsigned backing_percent = 50;  // percent of the heap's bytes for the backing, which serves requests larger than a block
 };
 
 template <dynasoar_config Config = dynasoar_config{}, class Backing = default_backing, class Pool = soa::block_pool>
@@ -87,11 +91,11 @@ class basic_dynasoar {
       .full_reuse = Backing::traits.full_reuse,
   };
 
-  // `bytes` > 0.
+  // Returns memory of `bytes` > 0 bytes; nullptr if neither pool nor backing has a place for it.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (bytes > block_bytes) return backing_.malloc(bytes);
     unsigned const c = class_of(static_cast<unsigned>(bytes));
-    // The lanes that ask this pool for this class. Its address is a multiple of 256.
+    // The group: the lanes that ask this pool for this class. The pool's address is a multiple of 256, so the class fits into its low bits.
     auto const group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uintptr_t>(pool_.base) | c);
     soa::place const at = pool_.take(group, c, capacity(c));
     return at.none() ? nullptr : pool_.block(at.block) + at.slot * slot_bytes(c);
@@ -103,13 +107,13 @@ class basic_dynasoar {
     spot const at = locate(p);
     if (at.tag.is_free()) return free_status::double_free;
     if (!at.exact) return free_status::foreign;
-    // release: the owner's accesses to the memory. Pairs with the acquire halves of threads that take it next.
+    // release: publishes the owner's accesses to the memory. Pairs with the acquire half of the claim by which the next owner takes it.
     simt::fence(simt::release);
     soa::free_slots::word const bit = soa::free_slots::word{1} << at.slot;
     return (pool_.deallocate(at.block, at.tag, bit) & bit) == 0 ? free_status::done : free_status::double_free;
   }
 
-  // Returns 0 for a pointer into the pool at which no slot begins.
+  // Returns the bytes that the owner of the block at p may use; 0 for a pointer into the pool at which no slot begins.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Backing> {
     if (!pool_.holds(p)) return backing_.usable_size(p);
     spot const at = locate(p);
@@ -120,7 +124,7 @@ class basic_dynasoar {
     if (!pool_.holds(p)) return backing_.usable_size(p) != 0;
     spot const at = locate(p);
     if (at.tag.is_free() || !at.exact) return false;
-    // relaxed: the owner of a live block asks, or gets a guess.
+    // relaxed: the answer is exact for the block's owner, and a guess for any other thread.
     auto const free = simt::global_ref<soa::free_slots::word>{pool_.blocks()[at.block].free}.load(simt::relaxed);
     return (free >> at.slot & 1) == 0;
   }
@@ -131,7 +135,7 @@ class basic_dynasoar {
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return pool_.holds(p) || backing_.owns(p); }
 
 #if GPUHEAP_HAS_HOST
-  // One block, and the bytes that the backing needs.
+  // The fewest bytes that hold a pool of one block, and the bytes that the backing needs.
   [[nodiscard]] static simt::size_t min_region_bytes() {
     simt::size_t const own = soa::pool_layout::bytes_for(1, num_classes, block_bytes);
     if (Backing::min_region_bytes() == 0) return own;
@@ -153,6 +157,7 @@ class basic_dynasoar {
     return a;
   }
 
+  // Held bytes are whole blocks of the pool, and those of the backing. The peak is not recorded. Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
     allocator_footprint all = backing_.footprint(stream);
     all.held_bytes += simt::size_t{soa::held_blocks(pool_, stream)} * block_bytes;
@@ -161,7 +166,7 @@ class basic_dynasoar {
     return all;
   }
 
-  // The report about the pool, and, if the backing has one, about the backing.
+  // Checks the pool, and the backing if it has verify(). Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] soa::audit verify(stream_ref stream) const {
     soa::audit found = soa::verify(pool_, stream);
     if constexpr (has_verify<Backing>) {
@@ -179,7 +184,7 @@ class basic_dynasoar {
   using cut = detail::backing_cut<Backing>;
 #endif
 
-  // Classes are those of size_classes.hpp from the smallest size on.
+  // Class 0 is the class of Config.smallest_bytes in size_classes.hpp; the further ones follow in order.
   static constexpr unsigned first_class = structures::size_classes::class_of(Config.smallest_bytes);
   static constexpr unsigned num_classes = structures::size_classes::class_of(block_bytes) + 1 - first_class;
   static_assert(num_classes <= 256, "a class and the pool's address are one word");
@@ -193,7 +198,7 @@ class basic_dynasoar {
     return structures::size_classes::slot_of(c + first_class, block_bytes);
   }
 
-  // The slot that begins at p.
+  // A block of the pool, its tag, and the slot in it; `exact` if a pointer is the start of that slot.
   struct spot {
     simt::uint32_t block = 0;
     unsigned slot = 0;

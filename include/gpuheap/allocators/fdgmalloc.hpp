@@ -1,40 +1,48 @@
-// `fdgmalloc`: an arena for each warp, given back as a whole.
+// `fdgmalloc`: each warp allocates from an arena of its own, and frees all of it at once.
 //   S. Widmer, D. Wodniok, N. Weber, M. Goesele, "Fast Dynamic Memory Allocator for Massively Parallel Architectures", GPGPU-6, 2013.
 //
 // Layout:    own part of the region:  record of warp 0 | record of warp 1 | ...                     64 bytes each, all zero at first
 //            in the backing:
-//              superblock    8192 bytes   | blocks, end to end, from 0 on ... | 8176: unused |      a warp's current one: its record's area
+//              superblock    8192 bytes   | blocks, end to end, from 0 on ... | 8176: unused |      the record's area, or an older one
 //              dedicated     any          | the blocks of one request |
-//              list          1024 bytes   | how many | older list | 126 addresses |                 every superblock and dedicated block
+//              list          1024 bytes   | how many | older list | 126 addresses |                 of superblocks and dedicated blocks
 //            area word       {address / 16 : 48, units of 16 bytes used : 16}, 0: no area
 //
-// malloc:    the lanes that come together are one request: a prefix sum places them, the highest sum is the total.
-//            1. A total below 8188 bytes that fits into the warp's area: one compare-exchange of the area word. No other warp is met.
-//            2. Otherwise the lanes that fit take what is left of the area, and the rest a new one, which the record's newest list
-//            remembers.
-//            3. A total of 8188 bytes and more is one dedicated block of exactly so many, remembered in the same list.
-//            4. No memory for a superblock: a dedicated block. None for that either: each lane asks alone, one after the other.
-// free:      nothing. release_warp(): takes area and lists from the record, then the lanes share out the frees; the lists go last.
-//            tidy_up_warp(): the same, but keeps one list, empty.
-// Reuse:     what a warp had serves any thread, once released: it lies in the backing again.
-// Progress:  blocking. For a new area, a dedicated block and a release a call waits for the warp's record's lock, which is held for a few
-//            accesses, never while the backing is called; beyond that as the backing. malloc in the area is lock-free. Groups of one warp
-//            that find its area full at once each get a superblock, and all but one give theirs back.
+// malloc:    the lanes that call together make one request: a prefix sum of their sizes places their blocks, and the highest sum is the
+//            total.
+//            1. A total below 8188 bytes that fits into the warp's area takes one compare-exchange of the area word, which no other warp
+//               accesses.
+//            2. Otherwise the lanes whose blocks fit take the rest of the area. The other lanes take a new area, which goes into the
+//               record's newest list.
+//            3. A total of 8188 bytes or more takes one dedicated block of exactly that size, which goes into the same list.
+//            4. If the backing has no superblock, the request takes a dedicated block. If it has none of that size, each lane asks alone,
+//               one after the other.
+// free:      does nothing. release_warp() takes the area and the lists from the record; the lanes then free the blocks in parallel, and
+//            each list after its blocks. tidy_up_warp() does the same, but keeps one empty list.
+// Reuse:     released memory is in the backing again, so it serves any thread.
+// Progress:  blocking. A call that needs a new area or a dedicated block, or that releases, waits for the lock of the warp's record. A
+//            thread holds the lock for a few accesses, and never while it calls the backing. Calls of the backing have the backing's
+//            progress. malloc in the area is lock-free. If several groups of one warp find its area full at the same time, each gets a
+//            superblock, and all but one give theirs back.
 //
-// A warp is known by simt::global_warp(): so a later kernel's warp of the same number goes on with the same record and may release it, and
-// kernels that run at the same time share records. Allocation by any of them is safe; a release takes the blocks of all. A warp beyond the
-// table (Config::max_warps, fewer in small regions: a record for each 4 KiB) is answered nullptr.
+// A warp's record is that of its number, simt::global_warp(). So the warp of the same number in a later kernel continues with the record
+// and may release it, and kernels that run at the same time share records. Any of them may allocate at any time; a release frees the blocks
+// of all of them. The table has Config.max_warps records, in small regions one for each 4 KiB. malloc returns nullptr to a warp without a
+// record.
 //
-// Different from the paper:
-//   - Records lie in a table rather than in the backing: found without the program's keeping an address, never absent (hazard 9), and not
-//     freed, so that no thread meets a dead one. Alignment of the backing's blocks beyond 16 is not relied on (hazard 10).
-//   - No request slots in memory (hazards 3, 4): sums pass through shuffles of the one captured mask (hazard 2), addresses through 64-bit
-//     shuffles (hazard 1), and the area's index moves with its address in one word, so that diverged groups of a warp take apart.
-//   - The leader belongs to the group that was captured, and no lane of it returns before all are answered (hazard 6).
-//   - No thread is counted (hazard 5): end() waits for as many lanes as once started, and leaks if one left early. Here a release is one
-//     call for the warp, made where the program says that it is over: heap_ref::release_warp(group) waits for the group's lanes, before and
-//     after.
-//   - An absent list is no list of no blocks (hazard 7). Lanes that fit fill a replaced area, the others begin the new one at 0 (hazard 8).
+// Different from the paper (the numbers are those of the hazards in tests/hazards/fdgmalloc_test.cpp):
+//   - Records lie in a table rather than in the backing. So the program keeps no address of a record, a record is never absent (hazard 9),
+//     and it is never freed, so that no thread accesses a freed one. No more than 16-byte alignment of the backing's blocks is assumed
+//     (hazard 10).
+//   - No request slots lie in memory (hazards 3, 4). Sums pass through shuffles of the one captured mask (hazard 2), and addresses through
+//     64-bit shuffles (hazard 1). The area's index and its address are one word, so that diverged groups of a warp never get the same
+//     bytes.
+//   - The leader is a lane of the captured group, and no lane of the group returns before all have their answers (hazard 6).
+//   - No threads are counted (hazard 5). The published end() waits for as many lanes as have started, and leaks memory if one of them has
+//     left early. Here a release is one call for the warp, at a place that the program chooses: heap_ref::release_warp(group) waits for the
+//     group's lanes, before and after.
+//   - A warp without a list has no blocks to free (hazard 7). Before an area is replaced, the lanes whose blocks fit fill it, and the
+//     others begin the new area at 0 (hazard 8).
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -57,7 +65,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // The paper's sizes, and how many warps can have memory at once.
 struct fdgmalloc_config {
-  unsigned superblock_bytes = 8192;  // the last 4 are the index in the paper and hold nothing here
+  unsigned superblock_bytes = 8192;  // the last 4 bytes are an index in the paper, and unused here
   unsigned list_pointers = 126;
   unsigned max_warps = 1u << 17;
 };
@@ -65,10 +73,10 @@ struct fdgmalloc_config {
 #if GPUHEAP_HAS_HOST
 // The result of verify().
 struct fdgmalloc_report {
-  simt::uint64_t warps = 0;  // that have memory
+  simt::uint64_t warps = 0;  // warps that have memory
   simt::uint64_t blocks = 0;
   simt::uint64_t lists = 0;
-  simt::uint64_t block_bytes = 0;  // asked of the backing for the blocks
+  simt::uint64_t block_bytes = 0;  // bytes requested from the backing for the blocks
   std::string problem;
 };
 #endif
@@ -81,8 +89,8 @@ struct verify_fdgmalloc;
 template <fdgmalloc_config Config = fdgmalloc_config{}, class Backing = default_backing>
 class basic_fdgmalloc {
   static constexpr unsigned unit_bytes = 16;
-  static constexpr unsigned area_units = (Config.superblock_bytes - 4) / unit_bytes;  // that hold blocks
-  // Totals from here on get a dedicated block. Totals are whole units: the same as 8188 bytes and more.
+  static constexpr unsigned area_units = (Config.superblock_bytes - 4) / unit_bytes;  // units of an area
+  // A total of so many bytes or more gets a dedicated block. Totals are whole units, so this is the paper's limit of 8188 bytes.
   static constexpr simt::uint64_t hand_off_bytes = simt::uint64_t{area_units + 1} * unit_bytes;
   static_assert(Config.superblock_bytes % unit_bytes == 0 && area_units >= 1 && area_units < 1u << 16);
   static_assert(Config.list_pointers >= 1 && Config.max_warps >= 1);
@@ -101,9 +109,9 @@ class basic_fdgmalloc {
       .full_reuse = Backing::traits.full_reuse,
   };
 
-  // `bytes` > 0.
+  // Returns memory of `bytes` > 0 bytes, aligned to 16; nullptr if the backing has none, or the warp has no record.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    if (bytes > most_bytes_) return nullptr;  // before any arithmetic; 32 such add up to less than 2^64
+    if (bytes > most_bytes_) return nullptr;  // before any arithmetic: 32 such sizes add up to less than 2^64
     structures::warp_group const group = together(purpose::malloc);
     unsigned const warp = simt::global_warp();
     if (warp >= num_warps_) return nullptr;
@@ -117,7 +125,7 @@ class basic_fdgmalloc {
       // relaxed: a count.
       if (at != 0) simt::global_ref<simt::uint64_t>{r.allocations}.fetch_add(group.size(), simt::relaxed);
     }
-    simt::sync_warp(group.mask);  // what the leader acquired holds for all
+    simt::sync_warp(group.mask);  // all lanes acquire what the leader acquired
     at = group.from_leader(at);
     if (at == 0) return malloc_slowly(backing_, &r, group.mask, simt::round_up_pow2(bytes, unit_bytes));
     return reinterpret_cast<void*>(at + simt::uint64_t{before} * unit_bytes);
@@ -126,12 +134,12 @@ class basic_fdgmalloc {
   // Does nothing.
   GPUHEAP_FN void free(void*) const {}
 
-  // `alignment`: a power of two.
+  // The same, aligned to `alignment` bytes, a power of two.
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if (alignment < unit_bytes) alignment = unit_bytes;
     if (bytes > most_bytes_) return nullptr;
     auto const p = reinterpret_cast<simt::uintptr_t>(malloc(bytes + (alignment - unit_bytes)));
-    return reinterpret_cast<void*>(simt::round_up_pow2(p, alignment));  // of nullptr: nullptr
+    return reinterpret_cast<void*>(simt::round_up_pow2(p, alignment));  // nullptr stays nullptr
   }
 
   [[nodiscard]] GPUHEAP_FN released_memory release_warp() const { return release<false>(); }
@@ -143,15 +151,15 @@ class basic_fdgmalloc {
 
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return backing_.owns(p); }
 
-  // Warps with a number below this can have memory. Either side.
+  // The number of records: only warps with a lower number can have memory. Host and device.
   [[nodiscard]] GPUHEAP_HD unsigned num_warps() const { return num_warps_; }
 
 #if GPUHEAP_HAS_HOST
-  // A superblock and a list fit.
+  // The fewest bytes that hold a table, a superblock and a list.
   [[nodiscard]] static simt::size_t min_region_bytes() {
     return own_bytes(0) + Backing::min_region_bytes() + Config.superblock_bytes + sizeof(list) + 256;
   }
-  // The table.
+  // The bytes of the table of records.
   [[nodiscard]] static simt::size_t own_bytes(simt::size_t region_bytes) {
     return simt::round_up_pow2(simt::size_t{warps_for(region_bytes)} * sizeof(record), 256);
   }
@@ -170,14 +178,14 @@ class basic_fdgmalloc {
 
   [[nodiscard]] static simt::size_t granted_bytes() requires has_granted_bytes<Backing> { return Backing::granted_bytes(); }
 
-  // Held bytes are whole blocks and lists of the backing.
+  // Held bytes are those of the backing: whole superblocks, dedicated blocks and lists. Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
     allocator_footprint f = backing_.footprint(stream);
     f.metadata_bytes += simt::round_up_pow2(simt::size_t{num_warps_} * sizeof(record), 256);
     return f;
   }
 
-  // Looks at every record and at every block that it remembers.
+  // Checks every record and every block in its lists. Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] fdgmalloc_report verify(stream_ref stream) const;
 #endif
 
@@ -191,13 +199,14 @@ class basic_fdgmalloc {
   struct alignas(64) record {
     simt::uint64_t area;         // the area word
     simt::uint64_t allocations;  // lanes served since the last release
-    simt::uint32_t lock;         // of the rest, and of the address in the area word
-    list* newest;                // its older ones are full
-    simt::uint64_t block_bytes;  // asked of the backing for what the lists remember
+    simt::uint32_t lock;         // guards the members below, and the address in the area word
+    list* newest;                // the newest list; the older ones are full
+    simt::uint64_t block_bytes;  // bytes requested from the backing for the blocks in the lists
   };
   static_assert(sizeof(record) == 64);
 
-  // The lanes that are together here with this heap for the same purpose: a compiler may merge the code of different calls.
+  // The group of the lanes that call together on this heap for the same purpose. The purpose counts because a compiler may merge the code
+  // of different calls.
   enum class purpose : unsigned { malloc, release, tidy_up };
   [[nodiscard]] GPUHEAP_FN structures::warp_group together(purpose what) const {
     auto const at = static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(records_));
@@ -212,36 +221,37 @@ class basic_fdgmalloc {
   [[nodiscard]] GPUHEAP_HD static constexpr simt::uint64_t room_in(simt::uint64_t area) {
     return area == 0 ? 0 : area_units - units_used(area);
   }
-  // Whether the word can hold it: CUDA's device addresses have 49 bits.
+  // Whether the area word can hold the address. CUDA's device addresses have 49 bits.
   [[nodiscard]] GPUHEAP_HD static constexpr bool is_addressable(simt::uint64_t address) { return address >> 52 == 0; }
 
-  // One lane. Takes `units` of the current area; the address, or 0 if there is not so much room.
+  // Takes `units` units of the current area, and returns their address; 0 if the area has less room. One lane.
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t take(record& r, simt::uint64_t units) {
     simt::global_ref<simt::uint64_t> const word{r.area};
-    // relaxed: what the exchange will find.
+    // relaxed: a guess, which the exchange confirms.
     simt::uint64_t area = word.load(simt::relaxed);
     // Ends: an exchange that fails has lost to a group of the same warp that was served, or to a change of the area. Lock-free.
     GPUHEAP_NO_UNROLL
     while (room_in(area) >= units) {
-      // consume: pairs with the release in keep(), through other groups' exchanges. The area's last owner was done with it before.
-      // relaxed on failure: looked at only.
+      // consume: pairs with the release in keep(), through other groups' exchanges. The accesses of the area's last owner come before that
+      // release.
+      // relaxed on failure: the value is only compared.
       if (word.compare_exchange(area, area + units, simt::consume, simt::relaxed)) return address_of(area) + units_used(area) * unit_bytes;
     }
     return 0;
   }
 
-  // ---- what does not fit into the area
+  // ---- requests that do not fit into the area
 
-  // Called by the lanes of `mask` together; each needs `need` bytes, whole units.
+  // Serves the lanes of `mask`, which call together. Each needs `need` bytes, a multiple of a unit. Returns the lane's block, or nullptr.
   GPUHEAP_COLD static void* malloc_slowly(Backing backing, record* r, simt::lane_mask mask, simt::uint64_t need) {
     structures::warp_group const group{mask};
     simt::uint64_t mine = 0;
     simt::uint64_t left = 0;                              // bytes of the lanes that wait
-    simt::uint64_t ahead = group.sum_before(need, left);  // of those before this one; at least 2^63 once this lane is served or given up
-    bool alone = false;                                   // no block for all that wait: each lane asks for itself
+    simt::uint64_t ahead = group.sum_before(need, left);  // those of lanes before this one; at least 2^63 once this lane has its answer
+    bool alone = false;                                   // the backing has no block for all that wait: each lane asks alone
     bool no_superblock = false;
-    // Ends: a pass serves lanes, gives one up, sets one of the two flags, or has lost the area to a group that was served. Every lane of
-    // the mask passes as often.
+    // Ends: a pass serves lanes, refuses one, sets one of the two flags, or has lost the area to a group that was served. All lanes of the
+    // mask make the same passes.
     GPUHEAP_NO_UNROLL
     while (left != 0) {
       simt::uint64_t const first = simt::shuffle(mask, need, simt::lowest_bit(simt::ballot(mask, ahead == 0)));
@@ -256,18 +266,18 @@ class basic_fdgmalloc {
           continue;
         }
         if (room >= first) {
-          // The lanes that fit: each ends where the next one begins.
+          // This pass serves the lanes whose blocks fit. The end of the last of these blocks is `taken`.
           if (room < taken)
             taken = simt::shuffle(mask, ahead + need, simt::highest_bit(simt::ballot(mask, ends_within(ahead, need, room))));
           if (group.leads()) at = take(*r, taken / unit_bytes);
-          simt::sync_warp(mask);  // what the leader acquired holds for all
+          simt::sync_warp(mask);  // all lanes acquire what the leader acquired
           at = group.from_leader(at);
           if (at == 0) continue;
         }
       }
       if (at == 0) {
         if (group.leads()) at = take_dedicated(backing, *r, taken);
-        simt::sync_warp(mask);  // what the leader acquired holds for all
+        simt::sync_warp(mask);  // all lanes acquire what the leader acquired
         at = group.from_leader(at);
       }
       if (at == 0 && taken != first) {
@@ -288,8 +298,8 @@ class basic_fdgmalloc {
     return ahead < room && need <= room - ahead;
   }
 
-  // For one lane, with the requests of this lane and those below. Returns the bytes that the current area has room for: at least `first`,
-  // in a new area if need be; no_room if no memory is available for that. Without `may_renew` it returns whatever there is.
+  // Returns the bytes of room in the current area. If that is less than `first`, and `may_renew` is true, a new area replaces it first;
+  // returns no_room if the backing has no memory for that. One lane, the leader.
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t find_room(Backing const& backing, record& r, simt::uint64_t first, bool may_renew) {
     // relaxed: a guess that keep() and take() put to the test.
     simt::uint64_t const room = room_in(simt::global_ref<simt::uint64_t>{r.area}.load(simt::relaxed)) * unit_bytes;
@@ -301,7 +311,7 @@ class basic_fdgmalloc {
     backing.free(block);
     return what == kept::needless ? first : no_room;
   }
-  // The address of a block of its own, or 0.
+  // Takes a dedicated block of `bytes` bytes, and returns its address, or 0. One lane, the leader.
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t take_dedicated(Backing const& backing, record& r, simt::uint64_t bytes) {
     void* const block = new_block(backing, bytes);
     if (block == nullptr) return 0;
@@ -309,6 +319,7 @@ class basic_fdgmalloc {
     backing.free(block);
     return 0;
   }
+  // Takes a block of the backing with an address that the area word can hold; nullptr if there is none.
   [[nodiscard]] GPUHEAP_FN static void* new_block(Backing const& backing, simt::uint64_t bytes) {
     void* const block = backing.malloc(bytes);
     if (is_addressable(reinterpret_cast<simt::uintptr_t>(block))) return block;
@@ -318,18 +329,19 @@ class basic_fdgmalloc {
 
   enum class kept { yes, needless, no_list };
 
-  // Puts `block` into the record's newest list, and a new list before that if it is full. `area_for` > 0: the block becomes the current
-  // area, unless the current one has room for so many bytes meanwhile. The lock is never held while the backing is called: the thread first
-  // gets a list, then checks again whether it is needed.
+  // Puts `block` into the record's newest list. If that list is full, a new list becomes the newest one; returns no_list if the backing has
+  // no memory for it. If `area_for` > 0, the block also becomes the current area; but if the current area has room for `area_for` bytes by
+  // now, returns `needless`. The thread does not hold the lock while it calls the backing: it gets a list first, and then checks again
+  // under the lock whether the list is needed.
   [[nodiscard]] GPUHEAP_FN static kept keep(Backing const& backing, record& r, void* block, simt::uint64_t bytes, simt::uint64_t area_for) {
     simt::global_ref<simt::uint64_t> const area{r.area};
     list* spare = nullptr;
     kept result = kept::no_list;
-    // With a spare list there is always a place.
+    // The second pass has a spare list, so it finds a place.
     GPUHEAP_NO_UNROLL
     for (unsigned pass = 0; pass < 2; ++pass) {
       structures::spin_lock{&r.lock}.run([&] {
-        // relaxed: addresses change under the lock only.
+        // relaxed: the area's address changes only under the lock.
         if (area_for != 0 && room_in(area.load(simt::relaxed)) * unit_bytes >= area_for) {
           result = kept::needless;
           return;
@@ -347,8 +359,8 @@ class basic_fdgmalloc {
         simt::plain_write(at->pointers[count], block);
         simt::plain_write(at->count, count + 1);
         simt::plain_write(r.block_bytes, simt::plain_read(r.block_bytes) + bytes);
-        // release: pairs with the exchange in take(), which may be another group's. The unused part of the area before is lost until the
-        // release; its blocks are not.
+        // release: pairs with the exchange in take(), which may be another group's. The rest of the old area stays unused until the warp
+        // releases it. The old area is in a list, so its blocks are released too.
         if (area_for != 0) area.store(area_at(reinterpret_cast<simt::uintptr_t>(block)), simt::release);
         result = kept::yes;
       });
@@ -362,13 +374,14 @@ class basic_fdgmalloc {
 
   // ---- release
 
+  // Frees all memory of the warp's record. With `KeepList`, the record keeps one empty list. All lanes of the group call.
   template <bool KeepList>
   [[nodiscard]] GPUHEAP_FN released_memory release() const {
     structures::warp_group const group = together(KeepList ? purpose::tidy_up : purpose::release);
     unsigned const warp = simt::global_warp();
     if (warp >= num_warps_) return {};
     record& r = records_[warp];
-    simt::sync_warp(group.mask);  // the accesses of all lanes happen before the frees
+    simt::sync_warp(group.mask);  // all lanes' accesses to the blocks happen before the frees
     list* detached = nullptr;
     released_memory released;
     if (group.leads()) {
@@ -376,22 +389,23 @@ class basic_fdgmalloc {
         detached = simt::plain_read(r.newest);
         simt::plain_write(r.newest, static_cast<list*>(nullptr));
         simt::plain_write(r.block_bytes, simt::uint64_t{0});
-        // relaxed, both: publish nothing. A group that takes from the area at this moment is within its rights until now, and not after.
+        // relaxed, both: they publish nothing. A group that takes from the area just before this store gets a block that this release
+        // frees.
         simt::global_ref<simt::uint64_t>{r.area}.store(0, simt::relaxed);
         released.allocations = simt::global_ref<simt::uint64_t>{r.allocations}.exchange(0, simt::relaxed);
       });
     }
-    simt::sync_warp(group.mask);  // the lists' contents, which the leader acquired
+    simt::sync_warp(group.mask);  // all lanes acquire the lists' contents from the leader
     detached = group.from_leader(detached);
     list* spare = nullptr;
-    // Ends: each list was linked to one that was there before it, and the lists are no other thread's any more.
+    // Ends: each list links to an older one, and no other thread has the detached lists.
     GPUHEAP_NO_UNROLL
     while (detached != nullptr) {
       simt::uint64_t const count = simt::plain_read(detached->count);
       list* const older = simt::plain_read(detached->older);
       GPUHEAP_NO_UNROLL
       for (simt::uint64_t i = group.rank(); i < count; i += group.size()) backing_.free(simt::plain_read(detached->pointers[i]));
-      simt::sync_warp(group.mask);  // all have read the list
+      simt::sync_warp(group.mask);  // all lanes have read the list
       if (KeepList && older == nullptr) {
         spare = detached;
       } else if (group.leads()) {
@@ -425,23 +439,24 @@ class basic_fdgmalloc {
   friend struct detail::verify_fdgmalloc<basic_fdgmalloc>;
   struct tallies {
     simt::uint64_t warps, blocks, lists, block_bytes;
-    simt::uint64_t locked;      // records
-    simt::uint64_t overfull;    // areas with more used than there is, lists with more blocks than fit
+    simt::uint64_t locked;      // records that are locked
+    simt::uint64_t overfull;    // areas with more units used than they have, lists with more blocks than fit
     simt::uint64_t half_empty;  // older lists with free places
-    simt::uint64_t strays;      // areas that no list remembers
+    simt::uint64_t strays;      // areas that are in no list
     simt::uint64_t dead;        // blocks or lists that the backing does not know as live
-    simt::uint64_t short_of;    // records whose blocks are smaller than what was asked for them
+    simt::uint64_t short_of;    // records whose blocks have fewer bytes than were requested for them
     simt::uint64_t unbacked;    // records with allocations and no block
   };
 
+  // Checks one record and adds the results to `t`.
   GPUHEAP_FN void look_at(record const& r, tallies& t) const {
     auto const count = [](simt::uint64_t& what, simt::uint64_t more) {
-      // relaxed: tallies, read after the kernel.
+      // relaxed: the tallies are read after the kernel.
       if (more != 0) simt::global_ref<simt::uint64_t>{what}.fetch_add(more, simt::relaxed);
     };
     simt::uint64_t blocks = 0, lists = 0, overfull = units_used(r.area) > area_units, half_empty = 0, dead = 0, usable = 0;
     bool area_known = r.area == 0;
-    // Ends: the list is acyclic, or else has more lists than the heap has room for.
+    // Ends: at the oldest list. If damaged lists form a cycle, the loop ends when it has counted more lists than the heap has room for.
     for (list const* at = r.newest; at != nullptr && lists * sizeof(list) <= most_bytes_; at = at->older) {
       if constexpr (has_usable_size<Backing>) dead += backing_.usable_size(const_cast<list*>(at)) < sizeof(list);
       ++lists;
@@ -474,19 +489,19 @@ class basic_fdgmalloc {
   }
 
   record* records_ = nullptr;
-  simt::uint64_t most_bytes_ = 0;  // no heap of this size holds a block of more
+  simt::uint64_t most_bytes_ = 0;  // the region's bytes: no block is larger
   unsigned num_warps_ = 0;
   Backing backing_{};
 };
 
-// With the paper's sizes, over the machine's second heap.
+// With the paper's sizes, over the default backing.
 using fdgmalloc = basic_fdgmalloc<>;
 
 static_assert(device_allocator<fdgmalloc> && has_tidy_up_warp<fdgmalloc>);
 
 #if GPUHEAP_HAS_HOST
 namespace detail {
-// Kernel: thread i looks at record i.
+// Kernel: thread i checks record i.
 template <class Allocator>
 struct verify_fdgmalloc {
   Allocator heap;
@@ -509,7 +524,7 @@ fdgmalloc_report basic_fdgmalloc<Config, Backing>::verify(stream_ref stream) con
   };
   say(t.locked, "records are locked");
   say(t.overfull, "areas or lists hold more than fits");
-  say(t.half_empty, "lists with free places lie behind others");
+  say(t.half_empty, "lists with free places are not the newest of their warp");
   say(t.strays, "areas are in no list");
   say(t.dead, "blocks or lists are not live in the backing");
   say(t.short_of, "warps hold less memory than they have requested");

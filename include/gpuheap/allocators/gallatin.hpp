@@ -1,55 +1,58 @@
-// `gallatin`: slices of a block are handed out by adding to a counter, and a block is used again when all of them are back; ordered bit
-// trees find the segments that blocks come from.
+// `gallatin`: a counter hands out the slices of a block, and the block is reused when all of its slices have been freed. Ordered bit trees
+// find the segments that blocks come from.
 //   H. McCoy, P. Pandey, "Gallatin: A General-Purpose GPU Memory Manager", PPoPP 2024.
 //
 // Layout of a region:
 //   | state | slots | trees | words of segments, blocks and slices | segment 0 | segment 1 | ...        (gallatin/layout.hpp)
 //
-//   segment    16 MiB, of one class: | block 0 | block 1 | ... | blocks of 64 KiB << class. A heap of less than 64 of them has shorter
-//              segments, and so fewer slices in a block
-//   block      4096 slices of 16 << class bytes, classes 0 to 8. Its word counts those that went out, and the full words of those that are
-//              back                                                                                   (gallatin/blocks.hpp)
-//   slot       the block that a multiprocessor's requests of a class are served from                  (gallatin/slots.hpp)
+//   segment    16 MiB, of one class: | block 0 | block 1 | ... | blocks of 64 KiB << class. A heap of fewer than 64 such segments has
+//              shorter ones, and so fewer slices in a block
+//   block      4096 slices of 16 << class bytes, classes 0 to 8. Its word counts the slices that were handed out, and the words of freed
+//              bits that are full                                                                     (gallatin/blocks.hpp)
+//   slot       the block that serves a multiprocessor's requests of one class                         (gallatin/slots.hpp)
 //   trees      segments that are free; for each class, its segments with blocks that no thread has       (gallatin/segments.hpp)
 //
-// malloc:    up to 4096 bytes: the lanes that want the same class add their number to the word of the block in their multiprocessor's
-//            slot, with one atomic, and the old value gives each its slice. If the block is exhausted, one thread fetches another for the
-//            slot: from the first segment of the class that has blocks, or from the first free segment. Up to 32 KiB a request takes 2, 4
-//            or 8 neighbouring slices of 4096 bytes, up to a segment a whole block, and beyond that a run of segments, from the heap's end.
-// free:      the lanes that free slices of the same 64 set their bits together. The thread that fills a word counts it, the thread that
-//            counts a block's last word puts the block back into its segment, and the thread that puts the last block back frees the
-//            segment.
-// Reuse:     a slice serves again when all 4096 slices of its block were taken and freed; a block serves its class, a segment any size.
+// malloc:    up to 4096 bytes, the lanes that want the same class add their number to the word of the block in their multiprocessor's slot,
+//            by one atomic. The old value gives each lane its slice. If the block is exhausted, one thread fetches another block for the
+//            slot: from the first segment of the class that has blocks, or from the first free segment. A request of up to 32 KiB takes 2,
+//            4 or 8 adjacent slices of 4096 bytes. A request of up to a segment takes a whole block, and a larger one a run of segments
+//            from the heap's end.
+// free:      the lanes that free slices of one word of 64 bits set their bits by one atomic. The thread that fills a word counts it. The
+//            thread that counts a block's last word puts the block back into its segment, and the thread that puts the last block back
+//            frees the segment.
+// Reuse:     a slice is reused once all 4096 slices of its block have been taken and freed. A block at home in its segment serves its
+//            class, a free segment any size.
 // Progress:  malloc is blocking: it waits for a thread that fetches a block for its slot, and that thread for one that makes a segment of
-//            the class, which waits for no thread; claims of runs wait for a lock. It answers nullptr after an attempt of its
-//            own, or of another that began later than it, found no block, and no other slot of the class has slices. free is lock-free; of
-//            a run, as many steps as it has segments.
-// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the block is what it was at the first free. After
-//            that a stale pointer may be that of a live slice, as anywhere; a second free that is under way while the block changes its
-//            class may give back what another owns. Pointers into memory that is free count as freed twice.
+//            the class, which waits for no thread; claims of runs wait for a lock. malloc returns nullptr if an attempt to fetch a block,
+//            by itself or by another thread, began after the request and found no block, and no other slot of the class has slices. free is
+//            lock-free; the free of a run takes as many steps as the run has segments.
+// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the block has the same use as at the first free.
+//            Later, a stale pointer may equal that of a live slice, as in any allocator. A second free that is under way while the block
+//            changes its class may free another owner's slice. A pointer into free memory is reported as a double free.
 //
 // Different from the paper, and why:
-//   - A freed slice sets a bit; the bits take 0.8 % of the heap. The paper counts freed slices, so that a second free makes a block come
-//     home under live slices, or never. Here a block's word counts full words of bits. As in the paper, lanes that free neighbours need one
+//   - A free sets the slice's bit; the bits take 0.8 % of the heap. The paper counts freed slices, so a second free puts a block back while
+//     slices are live, or never. Here a block's word counts full words of bits. As in the paper, lanes that free adjacent slices need one
 //     atomic.
 //   - A segment's class and its number of free blocks are one word, changed by compare-exchange. The paper decrements the number first and
-//     restores it if the class is not as expected. The number is wrong meanwhile, and segments are freed under live blocks, or never.
-//   - The free blocks of a segment are bits, and threads that come at once try for different bits. The paper has a ring, whose users wait
-//     for each other's turn. Lanes of a warp that want whole blocks take them together.
-//   - A segment is found by its class as soon as one of its blocks is free. In the paper a tenth must be free, so that the other blocks are
-//     out of reach. A thread that removes a segment from a tree checks the segment again.
+//     restores it if the class is not as expected. Meanwhile the number is wrong, so a segment is freed while blocks are live, or never.
+//   - The free blocks of a segment are bits, and threads that come at the same time try for different bits. The paper has a ring, whose
+//     users wait for their turns. Lanes of a warp that want whole blocks take them together.
+//   - A segment is found by its class as soon as one of its blocks is free. In the paper a tenth of the blocks must be free; fewer free
+//     blocks are not found. A thread that removes a segment from a tree checks the segment again.
 //   - Any thread that finds a block exhausted may replace it in the slot that it was read from, whose word has a generation. In the paper
 //     this is the duty of the thread that got the last slice. The duty is lost if the block was in another slot meanwhile, or if no block
-//     was to be had, and then the slot stays dead.
+//     was available. The slot then serves no request any more.
 //   - Unused blocks leave their slots when another class finds no segment, so that a heap without live blocks serves any request.
-//   - A block's class lies in the word that is counted on, beside a count of 32 bits, and no thread counts on a block that is known to be
-//     exhausted. In the paper 20 bits overflow into the class.
-//   - A whole block is never open. In the paper a stale pointer can take slices of it between its opening and its being counted full.
+//   - One word has a block's class and a count of 32 bits, and no thread adds to the count of a block that it knows to be exhausted. In the
+//     paper the count has 20 bits, and overflows into the class.
+//   - A block that is handed out as a whole is never in the state `open`. In the paper, a thread with an old slot word can take slices of
+//     it before the count says that it is full.
 //   - Runs are found across words of the tree, from its last word to its first. The paper finds only runs that begin with a word, and none
-//     in the first. Segments are free before the tree shows them.
+//     in the first word. A segment's word says `free` before the tree shows the segment.
 //   - No number of tries limits an attempt: see Progress.
-//   - There are as many slots as the machine has multiprocessors, or as a 64th of the heap allows. As many of them are filled at the start
-//     as a quarter of the heap holds. The paper has 128, 64, 32, ... slots in 160 MiB.
+//   - The smallest class has a slot for each multiprocessor, or fewer if their blocks would exceed a 64th of the heap. As many slots are
+//     filled at the start as a quarter of the heap holds. The paper has 128, 64, 32, ... slots, whose blocks take 160 MiB.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -63,7 +66,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace gallatin_parts {
 
-// The parts that tests replace by parts with a mistake.
+// The parts of the allocator. Tests replace some of them by parts with a mistake.
 struct parts {
   using tree = structures::bitmap_tree;
   using block = block_state;
@@ -94,14 +97,15 @@ class basic_gallatin {
 
   basic_gallatin() = default;
 
-  // `bytes` > 0.
+  // Returns memory of `bytes` > 0 bytes; nullptr if there is none.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (bytes > most_slice_bytes()) return state_->take_large(simt::active_mask(), bytes);
     unsigned const c = bytes > Config.largest_slice ? layout_type::top_class : layout_type::class_of_slice(bytes);
     unsigned const lg_k = bytes > Config.largest_slice ? simt::ceil_log2(bytes) - layout_type::lg_largest : 0;
     // One captured mask for the whole call.
     simt::lane_mask const here = simt::active_mask();
-    // The lanes that make the same request to this heap. The state's address is a multiple of 128.
+    // The group: the lanes with the same class and length on this heap. The state's address is a multiple of 128, so its low bits have room
+    // for both.
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) | c << 2 | lg_k);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     unsigned const slot = simt::sm_id() % at_.num_slots(c);
@@ -109,18 +113,18 @@ class basic_gallatin {
     simt::uint32_t attempt = 0;
     simt::back_off pause;
     // `group`: the lanes that have no answer yet.
-    // Ends: a pass serves at least one lane of each group, or answers all its lanes; or its leader waited for a thread that fetches a
-    // block, which serves that thread, or fails, which ends the wait.
+    // Ends: in each pass, a group has at least one lane served, or all of its lanes answered, or its leader has waited for a thread that
+    // fetches a block. That thread is served, or fails, which ends the wait.
     GPUHEAP_NO_UNROLL
     do {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
       gallatin_parts::grant got;
       if ((group.mask & mine) != 0 && group.leads()) got = take(c, lg_k, group.size(), slot, attempt, pause);
       got = gallatin_parts::grant::unpacked(simt::shuffle(here, got.packed(), leader));
-      // The other lanes get what the leader acquired.
+      // The other lanes acquire what the leader acquired.
       simt::sync_warp(here);
       unsigned const rank = group.rank();
-      // The number of the group's lanes that have an answer.
+      // The number of the group's lanes that this pass answers.
       unsigned const room = got.none() ? (got.is_final() ? simt::warp_lanes : 0) : (at_.num_slices() - got.first) >> lg_k;
       if ((group.mask & mine) != 0 && !got.none() && rank < room) {
         unsigned const first = got.first + (rank << lg_k);
@@ -153,16 +157,16 @@ class basic_gallatin {
     }
     before = group.from_leader(before);
     bool given = (before & bit) == 0;
-    // If several lanes free the same slice, one of them does it.
+    // If several lanes free the same slice, only the lowest of them has freed it.
     if (simt::popcount(all) != group.size()) given &= simt::lowest_bit(simt::match_any(group.mask, at.index)) == simt::lane_id();
     auto answer = free_status::done;
     if (!given) answer = is_inside(at) ? free_status::foreign : free_status::double_free;
-    // This comes last: little is kept meanwhile, so few registers are needed.
+    // This call comes last, so that few values have to be kept in registers across it.
     if (completes) state_->word_is_full(at.block, at.size_class, at.how);
     return answer;
   }
 
-  // Returns 0 for a pointer at which nothing begins.
+  // Returns the bytes that the owner of the memory at p may use; 0 for a pointer at which no live memory begins.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
     place const at = locate(p);
     if (at.what == thing::run) return simt::size_t{at_.segment(at.segment).look().count()} << at_.lg_segment();
@@ -211,7 +215,7 @@ class basic_gallatin {
     return {held, region_bytes_ - (simt::size_t{at_.num_segments} << at_.lg_segment()), 0};
   }
 
-  // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
+  // Checks the whole heap. Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] gallatin_parts::audit verify(stream_ref stream) const {
     gallatin_parts::audit found = gallatin_parts::snapshot<Config, Parts>{at_, stream}.examine();
     simt::uint64_t relocation = 0;
@@ -228,27 +232,27 @@ class basic_gallatin {
   }
 #endif
 
-  // The geometry and the state, for tests and tools.
+  // The layout and the state, for tests and tools.
   [[nodiscard]] GPUHEAP_HD layout_type const& geometry() const { return at_; }
   [[nodiscard]] GPUHEAP_HD state_type* state() const { return state_; }
 
  private:
-  // The kind of thing that begins at a pointer. nothing: the pointer is not the heap's, or inside of a block. unused: free memory in which
-  // a block could begin.
+  // The kind of memory that begins at a pointer. nothing: the pointer is not into the heap, or no memory can begin there. unused: free
+  // memory in which a slice or a run could begin.
   enum class thing { nothing, unused, slice, run };
   struct place {
     thing what = thing::nothing;
-    gallatin_parts::mode how{};  // of the block: a whole one is a single slice
+    gallatin_parts::mode how{};  // the state of the block; a whole one counts as a single slice
     unsigned size_class = 0;
-    unsigned index = 0;  // of the slice in its block
+    unsigned index = 0;  // the number of the slice in its block
     simt::uint32_t block = 0, segment = 0;
   };
 
   [[nodiscard]] GPUHEAP_HD simt::size_t most_slice_bytes() const { return simt::size_t{Config.largest_slice} << at_.lg_most(); }
 
   // Takes 2^lg_k slices each for n requests, or for fewer of them, from the block in slot i. If the block has none, makes one step towards
-  // a new block for the slot. `none` in the answer: the heap is exhausted. `attempt`: the number of the first attempt to fetch a block for
-  // the slot that begins after the request; 0 in the first step.
+  // a new block for the slot. Returns none() and is_final() if the heap is exhausted, and not_yet() if the caller shall take another step.
+  // `attempt`: the number of the first attempt to fetch a block for the slot that begins after the request; 0 in the first step.
   [[nodiscard]] GPUHEAP_FN gallatin_parts::grant take(unsigned c, unsigned lg_k, unsigned n, unsigned i, simt::uint32_t& attempt,
                                                       simt::back_off& pause) const {
     auto const seen = at_.slot(c, i).look();
@@ -299,13 +303,13 @@ class basic_gallatin {
     }
     return at;
   }
-  // Whether the slice belongs to the one before it.
+  // Whether the slice at `at` is one of a request of several slices, but not the first of them.
   [[nodiscard]] GPUHEAP_FN bool is_inside(place const& at) const {
     return at.size_class == layout_type::top_class && at.how == gallatin_parts::mode::open && state_->length_of(at.block, at.index) == 0;
   }
 
   GPUHEAP_FN free_status free_run(simt::uint32_t segment) const {
-    // release: the owner's accesses to the memory. Pairs with a thread that takes the segments.
+    // release: publishes the owner's accesses to the memory. Pairs with the claim of the thread that takes the segments next.
     simt::fence(simt::release);
     auto const seen = at_.segment(segment).look();
     bool const mine = seen.kind() == gallatin_parts::segment_word::head && state_->give_run(segment, seen);

@@ -1,49 +1,56 @@
 // `halloc`: a bitmap heap with hashed probing. One slab at a time, the head, serves all requests of a size class. A head that has become
-// full is replaced, and slabs wait in sets, by how full they are, to be heads again.
-//   A. V. Adinetz, D. Pleiter, "Halloc: a High-Throughput Dynamic Memory Allocator for GPGPU Architectures", GTC 2014, and what M. Winter
-//   et al., PPoPP 2021, measured of it
+// full is replaced. The other slabs wait in sets, according to how full they are, to become heads again.
+//   A. V. Adinetz, D. Pleiter, "Halloc: a High-Throughput Dynamic Memory Allocator for GPGPU Architectures", GTC 2014; measurements of it
+//   in M. Winter et al., PPoPP 2021
 //
 // Layout of a region:
 //   view | classes | sets of slabs | a word for each slab | bitmaps | starts of blocks | slabs, end to end | the backing's bytes (percent)
-//   slab     chunks of ONE size at a time, of 16, 24, 256 or 384 bytes; blocks of 1, 2, 4 or 8 neighbouring chunks, aligned to their
-//            length: 16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072 bytes. Blocks of several classes may share it
-//   A slab's number is an address's upper bits. halloc/slab_use.hpp draws the word, halloc/slabs.hpp the offsets.
+//   slab     has chunks of ONE size at a time: 16, 24, 256 or 384 bytes. A block is 1, 2, 4 or 8 adjacent chunks, aligned to its length:
+//            16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072 bytes. Blocks of several classes may share a slab
+//   The upper bits of an address are its slab's number. halloc/slab_use.hpp has the layout of the word, halloc/slabs.hpp the offsets.
 //
 // malloc:    requests of more than 3072 bytes go to the backing. Otherwise the lanes of a warp that want one class add their chunks to the
-//            word of its head, by one atomic, which also gives each a ticket. Lanes for which the head has no room subtract theirs again.
-//            The others look for a place by hashing their ticket (structures/hash_probe.hpp) and claim its bits with an `or`
-//            (structures/chunk_map.hpp); after 31 taken places, they take any free one. Then they write the block's length into the four
-//            bits of its first chunk.
-//            A head is used up to 83.5 %. Then one lane, under the class's lock, makes another slab the head, which was fetched ahead if
-//            possible, and files the old one. It searches slabs of the class up to 60 % full (roomy), those of the chunk size up to 1.2 %
-//            (sparse: the class changes), free ones (both change), and busy ones, which as heads are filled up. If there is none, the old
-//            head is filled up; if that fails, the request looks at every slab, heads of other classes included.
-// free:      the address gives the slab and, divided by the chunk size, the chunk. Its four bits, the length, are read and cleared at once.
-//            Then the chunks' bits are cleared and the chunks subtracted from the slab's word, for all lanes with one slab and length
-//            together. The thread that brings a slab that is no head down to a level files it there.
-// Reuse:     a block's memory for its class at once; for others of its chunk size if its slab is 98.8 % free; for all if it is free.
-//            Before a request fails, any slab of its chunk size serves it, and any slab that is empty.
-// Progress:  malloc is blocking: it may wait for the lock of its class, whose holder waits for nothing. free is lock-free; for blocks of
-//            the backing it is the backing's.
-// Alignment: 16. The class of 24 bytes, which cannot be aligned so, is left out: such requests get 32.
+//            word of the class's head, by one atomic, which also gives each lane a ticket. Lanes for which the head has no room subtract
+//            their chunks again. Each other lane hashes its ticket to a place (structures/hash_probe.hpp), and claims the place's bits with
+//            an `or` (structures/chunk_map.hpp). After 31 places that were taken, it takes any free place. Then it writes the block's
+//            length into the four bits of the block's first chunk. A head is used up to 83.5 %. Then one lane, under the class's lock,
+//            replaces it by another slab, which was fetched in advance if possible, and files the old head. The search for a slab goes
+//            through these sets in order: slabs of the class up to 60 % full (roomy); those of the chunk size up to 1.2 % full (sparse),
+//            whose class changes; free ones, whose class and chunk size change; busy ones, which are filled up once they are heads. If all
+//            sets are empty, the old head is filled up. If that fails too, the request searches every slab, heads of other classes
+//            included.
+// free:      the address gives the slab and, divided by the chunk size, the chunk. The free reads and clears the chunk's four bits, the
+//            length, by one atomic. Then it clears the chunks' bits and subtracts the chunks from the slab's word. Lanes that free blocks
+//            of one slab and one length subtract together. The thread that brings a slab, unless it is a head, down to a lower level files
+//            it there.
+// Reuse:     a freed block serves its class at once, other classes of its chunk size if its slab is 98.8 % free, and all classes if its
+//            slab is free. Before a request fails, any slab of its chunk size serves it, and any empty slab.
+// Progress:  malloc is blocking: it may wait for the lock of its class, whose holder waits for nothing. free is lock-free; for a block of
+//            the backing it has the backing's progress.
+// Alignment: 16. Blocks of 24 bytes cannot be aligned so, so that class is left out: such requests get 32 bytes.
 //
-// Different from the original, hazard by hazard:
-//   1  warp operations name the lanes of one captured mask, and groups shrink with it; the original votes over whole warps in loops
-//   2  the slabs lie in one pool, so a range check and a shift take the place of its table of addresses, too small for more than 64 GB
-//   3  sets are trees with a bit for every slab (structures/bitmap_tree.hpp); its search skipped the last 1 to 31, all of a small heap
-//   4  a kernel makes the free set and writes each of its words once; the original overwrote one with a count
-//   5  a retired head's level is that of its class, and every level but full is a set; its slabs retired above roomy were in none
-//   6  a thread that takes a slab's bit and not the slab puts the bit back if it belongs there; the original lost busy slabs found too full
-//   7  the level, the class and the head flag are in the slab's word, changed by exchanges: a bit in a set is a hint, the word decides
-//   8  chunks are counted before they are claimed, so a slab with a thread about to claim is not empty, and is not recycled under it; the
-//      count is bounded, so no more threads look for places than there are. The original claimed first and subtracted later
-//   9  four bits that are cleared once say whether a free is the first; bit 3, that a block was there before, tells double from foreign
-//  10  near exhaustion a class does what malloc (above) says: the head is filled up, then all slabs are looked at, current heads included
-//  11  24 bits of a 64-bit word count up to 2^20 chunks of a slab, 32 number the slabs, and no number means none
-//  12  words that change are read past the L1, and a reader of a head gets all that it relies on from the atomic on the slab's word
-//  13  nothing is set outside the region, which may hold anything before
-// Also: the ticket lies in the slab's word instead of a counter of the class (one atomic less). Slabs are smaller in small heaps. Small
-// heaps fetch no head ahead.
+// Different from the original (the numbers are those of the hazards in tests/hazards/halloc_test.cpp):
+//   1  Warp operations name the lanes of one captured mask, and groups shrink with it. The original votes over whole warps in loops.
+//   2  The slabs lie in one pool, so a range check and a shift replace the original's table of addresses, which is too small for 64 GB.
+//   3  Sets are trees with a bit for every slab (structures/bitmap_tree.hpp). The original's search skips the last 1 to 31 slabs, which may
+//      be all slabs of a small heap.
+//   4  A kernel makes the free set and writes each of its words once. The original overwrites one word with a count.
+//   5  A retired head's level is computed for its class, and every level but full has a set. In the original, slabs that are retired above
+//      the roomy level are in no set.
+//   6  A thread that takes a slab's bit, but not the slab, puts the bit back if it belongs there. The original loses busy slabs that it
+//      finds too full.
+//   7  The level, the class and the head flag are in the slab's word, which exchanges change. A bit in a set is a hint; the word decides.
+//   8  Chunks are counted before they are claimed. So a slab in which a thread is about to claim is not empty, and gets no other chunk size
+//      meanwhile. The count is bounded, so no more threads search for places than there are places. The original claims first, and counts
+//      later.
+//   9  Four bits that are cleared once say whether a free is the first. Bit 3, which says that a block was there before, tells a double
+//      free from a foreign one.
+//  10  Near exhaustion a class does what malloc (above) says: the head is filled up, then all slabs are searched, other heads included.
+//  11  24 bits of a 64-bit word count up to 2^20 chunks of a slab, 32 bits number the slabs, and a number is reserved for no slab.
+//  12  Words that change are read past the L1. A thread that reads a head's number gets all else from the atomic on the slab's word.
+//  13  Nothing outside the region is initialised, and the region may hold anything before.
+// Also: the ticket lies in the slab's word rather than in a counter of the class, which saves an atomic. Slabs are smaller in small heaps.
+// Small heaps fetch no head in advance.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -60,7 +67,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace detail {
-// Kernel, a thread for each leaf of a set: the slabs' own object, and the free set, of all slabs.
+// Kernel, a thread for each leaf of a set: stores the slabs object in the region, and makes the free set, which has all slabs.
 template <class Slabs>
 struct init_halloc {
   Slabs slabs;
@@ -68,7 +75,7 @@ struct init_halloc {
     structures::bitmap_tree const set = slabs.set(Slabs::set_of(halloc_parts::slab_role::unassigned, 0));
     unsigned const num_slabs = slabs.num_slabs();
     if (leaf == 0) *slabs.home() = slabs;
-    // relaxed: read by later kernels.
+    // relaxed: only later kernels read these words.
     auto const full_below = [](unsigned units, unsigned i) { return simt::low_bits(units - i < 64 ? units - i : 64); };
     set.leaf(leaf).store(full_below(num_slabs, leaf * 64), simt::relaxed);
     if (leaf % 64 == 0) set.mid(leaf / 64).store(full_below(set.num_leaves, leaf), simt::relaxed);
@@ -77,7 +84,7 @@ struct init_halloc {
 };
 }  // namespace detail
 
-// `Backing` serves requests that are too large for slabs. `Rules`: see halloc/slab_use.hpp; for tests.
+// `Backing` serves requests that are too large for slabs. `Rules`: the decisions about slabs (halloc/slab_use.hpp). Tests pass others.
 template <halloc_config Config = halloc_config{}, class Backing = default_backing, class Rules = halloc_parts::rules>
 class basic_halloc {
   using sizes = halloc_parts::classes<Config>;
@@ -103,13 +110,13 @@ class basic_halloc {
       .detects_foreign_free = Backing::traits.detects_foreign_free,
   };
 
-  // `bytes` > 0.
+  // Returns memory of `bytes` > 0 bytes; nullptr if neither slabs nor backing have a place for it.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     return bytes <= sizes::largest_bytes ? slabs_.malloc(sizes::of_bytes(bytes)) : backing_.malloc(bytes);
   }
   GPUHEAP_FN free_status free(void* p) const { return slabs_.holds(p) ? slabs_.free(p) : detail::free_in(backing_, p); }
 
-  // Returns 0 for a pointer into the slabs that is no live block's.
+  // Returns the bytes that the owner of the block at p may use; 0 for a pointer into the slabs that is no live block's.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Backing> {
     return slabs_.holds(p) ? slabs_.block_bytes(p) : backing_.usable_size(p);
   }
@@ -120,7 +127,7 @@ class basic_halloc {
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return slabs_.holds(p) || backing_.owns(p); }
 
 #if GPUHEAP_HAS_HOST
-  // One slab of the smallest size, and the bytes that the backing needs.
+  // The fewest bytes that hold one slab of the smallest size, and the bytes that the backing needs.
   [[nodiscard]] static simt::size_t min_region_bytes() {
     simt::size_t const own = simt::round_up_pow2(layout::of(1, layout::lg_smallest).end, 256);
     simt::size_t const least = Backing::min_region_bytes();
@@ -147,7 +154,7 @@ class basic_halloc {
     return a;
   }
 
-  // Whole slabs count as held.
+  // Held bytes are whole slabs, and those of the backing. The peak is not recorded. Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires has_footprint<Backing> {
     allocator_footprint of = backing_.footprint(stream);
     of.held_bytes += halloc_parts::count_held_slabs(slabs_, stream) << slabs_.where().lg_slab;
@@ -155,7 +162,7 @@ class basic_halloc {
     of.peak_held_bytes = 0;
     return of;
   }
-  // The report about the slabs, and, if the backing has one, about the backing. See halloc/verify.hpp.
+  // Checks the slabs (halloc/verify.hpp), and the backing if it has verify(). Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] halloc_parts::audit verify(stream_ref stream) const {
     halloc_parts::audit found = halloc_parts::verify(slabs_, stream);
     if constexpr (has_verify<Backing>) {

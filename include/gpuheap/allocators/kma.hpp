@@ -1,4 +1,5 @@
-// `kma`: superblocks of 4096 bytes in a queue; each class of sizes has some from which it hands out blocks.
+// `kma`: superblocks of 4096 bytes, which a queue holds while they are free. Each size class has some superblocks from which it hands out
+// blocks.
 //   R. Spliet, L. Howes, B. R. Gaster, A. L. Varbanescu, "KMA: A Dynamic Memory Manager for OpenCL", GPGPU-7, 2014.
 // This is the paper's lower layer, the generic manager. Its upper layer, lists and queues that take pages from it, is in
 // gpuheap/containers/: paged_list.hpp and paged_queue.hpp, for any heap. opencl/kma.cl is the manager in OpenCL C.
@@ -7,40 +8,43 @@
 //   | state | words, hints, bits of superblocks | queued bits | room sets | queue | superblocks of 4096 bytes ...                   |
 //
 //   word of a superblock   {class, blocks in use}, one word (slab_word.hpp). A superblock has 256 blocks of 16 bytes, or 128 of 32, ...,
-//                          or 1 of 4096. Or: part of a run of superblocks
+//                          or 1 of 4096; or it is part of a run of superblocks
 //   bits                   a bit for each block in use; hints at full words of these (hinted_bits.hpp)
 //   heads, queue, sets     the places where superblocks are found: see kma/manager.hpp
 //
-// malloc:    up to a superblock: counts itself in at a head of the class by one compare-exchange, then takes a bit by an atomic OR, from
-//            the count on. Otherwise it makes a head of a superblock of the class's room set, or of a free one from the queue. For more
-//            than a superblock it takes a run of adjacent free ones (page_runs.hpp).
+// malloc:    for a request of up to a superblock, malloc adds itself to the count of a head of the class by one compare-exchange. Then it
+//            takes a bit by an atomic OR; its search for a clear bit begins at the count. If no head has room, malloc makes a head of a
+//            superblock of the class's room set, or of a free one from the queue. For a request of more than a superblock it takes a run of
+//            adjacent free superblocks (page_runs.hpp).
 // free:      clears the block's bit, then lowers the superblock's count. The free that lowers it to 0 puts the superblock into the
 //            queue. If the superblock was full, the free puts it into the room set.
-// Reuse:     a block for its class, at once; a superblock of which nothing is in use for any class, and for runs.
-// Progress:  blocking. malloc and free wait for the turn of a queue's cell (ring_queue.hpp): for the thread that had it a lap before. A
-//            malloc that finds nothing waits for moves, and for a superblock that another thread has claimed for an incomplete run; that
-//            thread waits for none. A malloc that meets neither is lock-free. Before it returns nullptr, malloc has found all places
-//            empty while nothing was being moved, or has looked at every superblock's word. A request for a run may be refused while
-//            another thread has claimed superblocks that it gives back.
+// Reuse:     a freed block serves its class at once. A superblock without live blocks serves any class, and runs.
+// Progress:  blocking. malloc and free wait for their turn at a cell of the queue (ring_queue.hpp), that is, for the thread that used the
+//            cell one lap before. A malloc that finds no block also waits for relocations, and for a superblock that another thread has
+//            claimed for an incomplete run; that thread waits for none. A malloc that has to wait for nothing is lock-free. Before malloc
+//            returns nullptr, it has found all places empty while no relocation was open, or has loaded every superblock's word. A request
+//            for a run may be refused while another thread has claimed superblocks that it then gives back.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the superblock is the same as at the first free.
-//            After its next opening a stale pointer may be that of a live block, as anywhere; a second free that is under way meanwhile
-//            may clear a bit of the superblock's new contents.
+//            After the superblock's next opening, a stale pointer may equal that of a live block, as in any allocator. A second free that
+//            is under way at that time may clear a bit of the superblock's new contents.
 //
 // Different from the paper and its code, and why:
-//   - Class and count are one word, and a thread counts itself in only by an exchange of the whole word. In the paper a thread that is late
-//     takes a block of a superblock that has another class already.
-//   - A head is a guess that the word confirms. In the paper it is the truth: the thread that took the last block stores 0, whatever is
-//     there already, so that a superblock is lost, or a second one installed. And all threads that find the mark "being installed", or a
-//     head that is full or closed, wait for a thread that may be masked off.
-//   - A class has several heads, by the size of the heap, up to 32; and the lanes of a warp that want the same class count themselves in
-//     together. In the paper all threads of a class meet in one word.
-//   - A superblock that was full and has room again is found through its class's room set; in the paper only when all of it is free.
-//   - The queue is ring_queue: full and empty are claimed, cells say whose turn it is, and no superblock stays behind in it. In the paper a
-//     tag of 11 bits guards links of 16, for 256 MiB at most.
-//   - The manager's metadata lies outside the superblocks: results are aligned to 16 bytes, sizes are powers of two and fill a superblock
-//     exactly (in the paper 124, 252, 508, ..., as header and bits take their part), and no underflow reaches them.
-//   - A bit that is clear already means a second free, and changes no count.
-//   - The paper's manager refuses more than 4080 bytes.
+//   - Class and count are one word, and a thread adds itself to the count only by an exchange of the whole word. In the paper a late thread
+//     may take a block of a superblock that has another class already.
+//   - A head is a guess that the superblock's word confirms. In the paper nothing confirms it: the thread that took the last block stores
+//     0, whatever the head is by then, so a superblock is lost, or a second one is installed. And all threads that find the mark "being
+//     installed", or a head that is full or closed, wait for another thread, which may be a lane of their own warp that cannot run.
+//   - A class has several heads, up to 32 depending on the heap's size, and the lanes of a warp that want the same class add to the count
+//     together. In the paper all threads of a class change one word.
+//   - A superblock that was full and has room again is found through its class's room set. In the paper it is found only when all of its
+//     blocks are free.
+//   - The queue is a ring_queue: threads claim its places and entries, a cell says whose turn it is, and no superblock stays behind in the
+//     queue. In the paper a tag of 11 bits guards links of 16 bits, which suffice for 256 MiB at most.
+//   - The manager's metadata lies outside the superblocks. So results are aligned to 16 bytes, sizes are powers of two that fill a
+//     superblock exactly (in the paper 124, 252, 508, ... bytes, as header and bits lie in the superblock), and a program that writes
+//     before a block's start does not damage the metadata.
+//   - A free that finds its block's bit clear is a second free, and changes no count.
+//   - Requests may exceed a superblock. The paper's manager refuses more than 4080 bytes.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -54,7 +58,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace kma_parts {
 
-// The parts that tests replace by parts with a mistake.
+// The parts of the allocator. Tests replace some of them by parts with a mistake.
 struct parts {
   using slab = structures::slab_state;
   using bits = structures::free_bits;
@@ -83,28 +87,29 @@ class basic_kma {
 
   basic_kma() = default;
 
-  // `bytes` > 0.
+  // Returns memory of `bytes` > 0 bytes; nullptr if there is none.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (bytes > Config.superblock_bytes) return malloc_run(bytes);
     unsigned const c = layout_type::class_for(static_cast<unsigned>(bytes)), capacity = layout_type::capacity(c);
     // One captured mask for the whole call.
     simt::lane_mask const here = simt::active_mask();
-    // The lanes that ask this heap for the same class; of large blocks, as many neighbours as a superblock has. The state's address is a
-    // multiple of 128 and has at most 57 bits.
+    // The group: the lanes that ask this heap for the same class. If a superblock has fewer blocks than a warp has lanes, only as many
+    // adjacent lanes are one group. The state's address is a multiple of 128 and has at most 57 bits, so the shifted address leaves the low
+    // bits free.
     static_assert(layout_type::num_classes <= 1u << 7);
     unsigned const neighbours = simt::lane_id() / capacity;
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) << 5 | neighbours << 7 | c);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     void* p = nullptr;
-    // `group`: those that have no answer yet.
-    // Ends: a pass serves at least one lane of each group, or answers all its lanes.
+    // `group`: the lanes that have no answer yet.
+    // Ends: in each pass, a group has at least one lane served, or all of its lanes answered.
     GPUHEAP_NO_UNROLL
     do {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
       kma_parts::grant got;
       if ((group.mask & mine) != 0 && group.leads()) got = reserve(c, group.size(), neighbours);
       got = kma_parts::grant::unpacked(simt::shuffle(here, got.packed(), leader));
-      // The other lanes get what the leader acquired.
+      // The other lanes acquire what the leader acquired.
       simt::sync_warp(here);
       unsigned const room = got.none() ? simt::warp_lanes : capacity - got.before.fill(), rank = group.rank();
       if ((group.mask & mine) != 0 && !got.none() && rank < room) p = at_.take_block(got.superblock, c, got.before.fill() + rank);
@@ -115,20 +120,21 @@ class basic_kma {
 
   GPUHEAP_FN free_status free(void* p) const {
     if (p == nullptr) return free_status::null;
-    // release: what the owner did with its memory. Pairs with the acquire halves of those that take it next.
+    // release: publishes the owner's accesses to the memory. Pairs with the acquire half of the claim by which the next owner takes it.
     simt::fence(simt::release);
     kma_parts::place const at = locate(p);
     if (!at.exact) return free_status::foreign;
     if (at.seen.is_free()) return free_status::double_free;
     if (at.seen.kind() == kma_parts::run_head) return state_->give_run(at.superblock) ? free_status::done : free_status::double_free;
-    // First the bit: it must be clear before the count lets others look for it. The answer tells that it is.
+    // The bit is cleared first: it must be clear before the lower count lets other threads search for it. The result of release_block()
+    // says that it is.
     if (!at_.release_block(at)) return free_status::double_free;
     unsigned const c = at.seen.kind() - 1, before = at_.state(at.superblock).release(1).fill();
     if (before == 1 || before == layout_type::capacity(c)) state_->has_room_again(at.superblock, c, before);
     return free_status::done;
   }
 
-  // 0 for a pointer at which nothing begins.
+  // Returns the bytes that the owner of the block at p may use; 0 for a pointer at which nothing begins.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
     kma_parts::place const at = locate(p);
     if (!at.exact || at.seen.is_free()) return 0;
@@ -140,7 +146,7 @@ class basic_kma {
     if (bytes > Config.superblock_bytes) return simt::round_up_or_same(bytes, Config.superblock_bytes);
     return layout_type::class_bytes(layout_type::class_for(static_cast<unsigned>(bytes)));
   }
-  // Whether p is a live block's.
+  // Whether p is the address of a live block.
   [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const {
     kma_parts::place const at = locate(p);
     return at.exact && !at.seen.is_free() && (at.seen.kind() == kma_parts::run_head || at_.has_owner(at));
@@ -171,7 +177,7 @@ class basic_kma {
     }
     initial.runs.end += heap.at_.num_superblocks;
     simt::copy(heap.state_, &initial, sizeof initial, stream);
-    // All that lies between the state and the queue is zeros.
+    // The words between the state and the queue are zero at first.
     simt::fill(heap.at_.states, 0, static_cast<simt::size_t>(heap.at_.queue_memory - reinterpret_cast<char*>(heap.at_.states)), stream);
     launch(heap.at_.queue().capacity(), kma_parts::fill_queue<layout_type>{heap.at_}, {.stream = stream});
     return heap;
@@ -182,16 +188,16 @@ class basic_kma {
     return {found.held * Config.superblock_bytes, region_bytes_ - simt::size_t{at_.num_superblocks} * Config.superblock_bytes, 0};
   }
 
-  // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
+  // Checks the whole heap. Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] kma_parts::audit verify(stream_ref stream) const { return kma_parts::verify(at_, state_, stream); }
 #endif
 
-  // The geometry and the state, for tests and tools.
+  // The layout and the state, for tests and tools.
   [[nodiscard]] GPUHEAP_HD layout_type const& geometry() const { return at_; }
   [[nodiscard]] GPUHEAP_HD state_type* state() const { return state_; }
 
  private:
-  // Up to `wanted` blocks of class c in one superblock.
+  // Reserves up to `wanted` blocks of class c in one superblock. `further` spreads the groups of one warp over the heads.
   [[nodiscard]] GPUHEAP_FN kma_parts::grant reserve(unsigned c, unsigned wanted, unsigned further) const {
     unsigned const h = (simt::sm_id() + further) % at_.num_heads;
     kma_parts::uint32_t const s = state_->head(c, h).load(simt::relaxed);  // relaxed: a guess, which the word confirms
@@ -207,13 +213,14 @@ class basic_kma {
     return state_->search(c, wanted, h);
   }
 
+  // Returns a run of superblocks for `bytes` bytes, or nullptr.
   GPUHEAP_FN void* malloc_run(simt::size_t bytes) const {
-    // Before any arithmetic that could wrap.
+    // This comes before any arithmetic that could wrap around.
     if (bytes > simt::size_t{at_.num_superblocks} * Config.superblock_bytes) return nullptr;
     return state_->take_run(simt::ceil_div(bytes, Config.superblock_bytes));
   }
 
-  // The block or run that p would be the start of.
+  // The block or run that begins at p, if the result is `exact`.
   [[nodiscard]] GPUHEAP_FN kma_parts::place locate(void const* p) const {
     kma_parts::place at;
     if (!owns(p)) return at;

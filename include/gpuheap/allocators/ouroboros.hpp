@@ -1,50 +1,59 @@
-// `ouroboros_p_s`, `_p_va`, `_p_vl`, `_c_s`, `_c_va`, `_c_vl`: a queue for each page size, whose storage may come from the memory that it
-// manages.
+// `ouroboros_p_s`, `_p_va`, `_p_vl`, `_c_s`, `_c_va`, `_c_vl`: a queue for each page size, whose storage may come from the memory that the
+// allocator manages.
 //   M. Winter, D. Mlakar, M. Parger, M. Steinberger, "Ouroboros: Virtualized Queues for Dynamic Memory Management on GPUs", ICS 2020;
 //   measured again in M. Winter, M. Parger, D. Mlakar, M. Steinberger, "Are Dynamic Memory Managers on GPUs Slow?", PPoPP 2021.
 //
-// P: the queue holds free pages. C: it holds chunks with a free page.
-// S: it is a static ring. VA: an array of the chunks that it lies in. VL: a list of them.
+// P: the queue holds free pages. C: the queue holds chunks with a free page.
+// S: the queue is a static ring. VA: it lies in chunks, which an array leads to. VL: it lies in chunks, which a list leads to.
 //
 // Layout of a region (ouroboros/layout.hpp):
 //   | state | pool and trees | queues | of each chunk: word, bits, records | chunks of 8192 bytes ...                        | backing's |
-//   sizes     16 32 64 ... 8192: as many pages as a chunk has room for      16384 32768: of a region, four chunks: the stacked instance
+//   sizes     16 32 64 ... 8192: a chunk has as many pages as fit. 16384 32768: a page is half or all of a region, which is four adjacent
+//             chunks; the paper calls this the stacked instance, and this code the second one
 //   chunk     | page 0 | page 1 | ... |     or a segment of a queue: | place 0 | place 1 | ... 2048 places of 4 bytes |
 //
-// malloc:    lanes of a warp that ask for the same page size are one. Their leader acquires units, as many as there are lanes: the bulk
-//            semaphore (batch_semaphore.hpp). If there are too few, chunks come from the pool, unless others are bringing enough.
-//            A unit is the right to find a page. P: in the queue, otherwise in a listed chunk. C: in a chunk from the queue, whose pages
-//            are bits; with pages left it goes to the queue's end.
-// free:      P: the page goes into the queue. If that finds no room, into its chunk, which is listed. C: the page's bit is set, and if it
-//            is the first one the chunk goes into the queue. Then the units are given back.
-// Larger:    more than the largest page comes from the backing, as published: a fifth of the heap is the backing's.
-// Reuse:     P: a page for its page size; chunks all of whose pages are spare, and storage of queues, for anything. C: a chunk of which no
-//            page is live for anything, regions included: when the pool is empty, one is looked for (state.hpp says why that is safe).
-// Progress:  malloc: blocking. It may wait for threads that bring chunks, that hold a chunk's entry, or that are between ticket and place
-//            of a queue: none of these waits for more than an older ticket's. free: blocking, for a thread between ticket and place of
-//            a queue. Exhaustion: nullptr, when there is no unit, the pool is empty and nothing moves between them.
-// Growth:    between kernels, by chunks; over a backing that has memory of its own (process_wide) heaps do not grow.
-// Limits:    P manages 2^23 chunks of 8192 bytes at most, as published: what a region has beyond 64 GiB is not used.
-// Misuse:    a second free, and a pointer at which no page begins, are refused as long as the chunk is what it was. A second free that is
-//            under way while the chunk goes to another size may set a bit of its new contents. Pointers elsewhere go to the backing.
+// malloc:    the lanes of a warp that ask for the same page size make one request. Their leader acquires a unit for each lane from the bulk
+//            semaphore of the size (batch_semaphore.hpp). If there are too few units, the leader takes chunks from the pool, unless other
+//            threads are bringing enough. A unit is the right to find a page. P: the page is in the queue, or else in a listed chunk. C:
+//            the page is in a chunk from the queue, whose pages are bits; a chunk with pages left goes to the queue's end.
+// free:      P: the page goes into the queue. If the queue has no room, the page goes into its chunk, and the chunk is listed. C: the free
+//            sets the page's bit. If that is the chunk's first free page, the chunk goes into the queue. Then the free gives the units
+//            back.
+// Larger:    a request of more than the largest page goes to the backing, as published. A fifth of the heap is the backing's.
+// Reuse:     P: a freed page serves its page size. Chunks all of whose pages are spare, and the storage of queues, serve any size. C: a
+//            chunk without a live page serves any size, regions included: if the pool is empty, malloc searches for such a chunk (state.hpp
+//            says why that is safe).
+// Progress:  malloc is blocking. It may wait for threads that bring chunks, that hold a chunk's entry, or that are between ticket and place
+//            of a queue. Each of these waits at most for an older ticket's thread. free is blocking: it may wait for a thread between
+//            ticket and place of a queue. malloc returns nullptr if there is no unit, the pool is empty, and no chunk is moving between the
+//            two.
+// Growth:    between kernels, by chunks. Over a backing that has memory of its own (process_wide), heaps do not grow.
+// Limits:    P manages at most 2^23 chunks of 8192 bytes, as published: it does not use the part of a region beyond 64 GiB.
+// Misuse:    a second free, and a pointer at which no page begins, are refused as long as the chunk has the same use. A second free that is
+//            under way while the chunk goes to another size may set a bit of the chunk's new contents. A pointer outside the chunks goes to
+//            the backing.
 //
 // Different from the published form, and why (the numbers are those of the hazards in tests/hazards/ouroboros_test.cpp):
-//   - A chunk is bound only after the pool had one (1). No queue traps, hangs or drops when it is full (4): what finds no room is a bit of
-//     its chunk, and the chunk a bit of a tree. So free() needs no chunk for a virtual queue's storage, when all are live.
-//   - Units have a word of their own, and the demand another (2, 3). A thread that makes units keeps those it wants. Claims of units,
-//     places and entries are subtractions whose refusals are never more than another's success (5); what is counted is there (6).
-//   - A thread that takes pages from a chunk has taken it out of its queue: no thread walks along a queue, and no chunk that others look at
-//     can change its class, be removed twice or be passed over (7, 8, 9). Published, all look at the chunk at the front.
-//   - Position and segment are one word, records lie outside of the segments, and a segment with an open ticket stays (10, 11). Storage
-//     goes back to the one pool (12) and is cleared when it serves again (13).
-//   - Orders are named, at device scope, and headers are read by atomics (14). Frees test the page's bit (15). The last chunk is used, and
-//     sizes have 64 bits (16).
-//   - The lanes of a warp fill the queue with a new chunk's pages together; published, one thread does so. Other threads
-//     can pop the first of these pages before the last one is pushed.
-//   - C: a thread that finds no chunk in the queue takes pages of one that another thread has taken out of it, if several are left
-//     (state.hpp). Published, all do so at the front; here only one word is changed, by a compare-exchange that tells whose it is.
-//   - Headers lie outside of the chunks, so that a page is aligned to its size as far as the region is. Both instances have one pool, in
-//     which regions are split and whole again.
+//   - A chunk gets a class only after the pool has handed it out (1). No queue traps, hangs or drops entries if it is full (4): a page
+//     without room is a bit of its chunk, and a chunk without room is a bit of a tree. So free() needs no chunk for a virtual queue's
+//     storage while all chunks are in use.
+//   - Units have a word of their own, and the demand has another (2, 3). A thread that makes units keeps those that it wants. Claims of
+//     units, places and entries are subtractions, and no more of them are refused than other threads' succeed (5). A counted entry is in
+//     the queue (6).
+//   - A thread that takes pages from a chunk has taken the chunk out of its queue. So no thread walks along a queue, and no chunk that
+//     other threads look at can change its class, be removed twice or be passed over (7, 8, 9). In the published form, all threads look at
+//     the chunk at the front.
+//   - Position and segment are one word, records lie outside of the segments, and a segment with an open ticket stays (10, 11). A queue's
+//     storage goes back to the one pool (12), and is cleared when it serves as storage again (13).
+//   - Memory orders are explicit, at device scope, and headers are read by atomics (14). A free tests the page's bit (15). The last chunk
+//     is used, and sizes have 64 bits (16).
+//   - The lanes of a warp put a new chunk's pages into the queue together. In the published form one thread does so, and other threads can
+//     pop the first of these pages before the last one is pushed.
+//   - C: a thread that finds no chunk in the queue takes pages of a chunk that another thread has taken out of it, if that chunk has
+//     several pages left (state.hpp). In the published form, all threads do so at the front. Here they change only the chunk's word, by a
+//     compare-exchange, of which only one thread's succeeds at a time.
+//   - Headers lie outside of the chunks, so a page is aligned to its size, as far as the region is. Both instances have one pool, in which
+//     regions are split and become whole again.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -58,12 +67,12 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// Any of the six, of other sizes, over another backing.
+// Each of the six variants, with sizes of the program's own, over any backing.
 template <queue_of Holds, stored_in Stored, ouroboros_config Config = ouroboros_config{}, class Backing = default_backing,
           class Parts = ouro::parts>
 class basic_ouroboros {
   static constexpr bool holds_pages = Holds == queue_of::pages;
-  // No pointer but our own pages' is ever valid.
+  // Without a backing, only the pointers to this heap's pages are valid.
   static constexpr bool alone = simt::is_same_v<Backing, refusing_backing>;
   static constexpr char const* names[2][3] = {{"ouroboros_p_s", "ouroboros_p_va", "ouroboros_p_vl"},
                                               {"ouroboros_c_s", "ouroboros_c_va", "ouroboros_c_vl"}};
@@ -95,7 +104,7 @@ class basic_ouroboros {
 
   basic_ouroboros() = default;
 
-  // `bytes` > 0.
+  // Returns memory of `bytes` > 0 bytes; nullptr if there is none.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     // One captured mask for the whole call.
     simt::lane_mask const here = simt::active_mask();
@@ -124,7 +133,7 @@ class basic_ouroboros {
     free_status answer = free_status::null;
     place at;
     if (p != nullptr) {
-      // release: what the owner did with its memory. Pairs with the acquire halves of those that take it next.
+      // release: publishes the owner's accesses to the memory. Pairs with the acquire half of the atomic by which the next owner takes it.
       simt::fence(simt::release);
       at = locate(p);
       answer = free_status::foreign;
@@ -136,12 +145,12 @@ class basic_ouroboros {
     return answer;
   }
 
-  // 0 for a pointer that is no live block's.
+  // Returns the bytes that the owner of the block at p may use; 0 for a pointer that is no live block's.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Backing> {
     if (p == nullptr) return 0;
     place const at = locate(p);
     if (at.outside) return backing_.usable_size(p);
-    // relaxed: no thread changes it for a live page.
+    // relaxed: no thread changes the bit of a live page.
     return at.exact && (bits_of(at).load(simt::relaxed) >> at.page % 32 & 1) == 0 ? layout_type::page_bytes(at.q) : 0;
   }
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) requires has_rounded_size<Backing> {
@@ -152,7 +161,7 @@ class basic_ouroboros {
 #if GPUHEAP_HAS_HOST
   // ---- host
 
-  // Two regions of chunks, their metadata, and what the backing needs.
+  // The fewest bytes that hold two regions of chunks, their metadata, and the bytes that the backing needs.
   [[nodiscard]] static simt::size_t min_region_bytes() {
     layout_type at;
     simt::size_t const own = at.lay_out(nullptr, sizeof(state_type), 2 * layout_type::region_chunks);
@@ -175,16 +184,16 @@ class basic_ouroboros {
     return heap;
   }
 
-  // ---- growth (has_grow): chunks and their metadata are added. The backing's share is taken from the initial bytes, lies at the end of
+  // ---- growth (has_grow): chunks and their metadata are added. The backing's share is a part of the initial bytes. It lies at the end of
   // the address range, and never grows
 
   // The least initial bytes: one region of chunks, the backing's share, and the metadata of all chunks that there may be.
   [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t whole_bytes) requires(!Backing::traits.process_wide) {
     simt::size_t low = 0, high = whole_bytes;
-    // Ends: the interval halves.
+    // Ends: each pass halves the interval.
     while (low < high) {
       simt::size_t const middle = low + (high - low) / 2;
-      // Any address will do: only distances are computed.
+      // The layout depends only on distances between addresses, so it may be computed for any address.
       if (basic_ouroboros{{reinterpret_cast<void*>(simt::uintptr_t{1} << 40), whole_bytes}, middle}.chunks_within(middle) != 0) {
         high = middle;
       } else {
@@ -193,6 +202,8 @@ class basic_ouroboros {
     }
     return low;
   }
+  // As create(), for a heap that begins with `initial_bytes` of the reserved addresses `whole`. `map` provides the memory. Throws
+  // plain_error if `initial_bytes` is too small.
   [[nodiscard]] static basic_ouroboros create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const& map,
                                                        stream_ref stream) requires(!Backing::traits.process_wide) {
     basic_ouroboros heap{whole, initial_bytes};
@@ -208,12 +219,13 @@ class basic_ouroboros {
     heap.add_chunks(0, chunks, map, stream);
     return heap;
   }
+  // Grows the heap to as many regions of chunks as `new_bytes` holds together with metadata and backing. Waits for the stream.
   void grow(simt::size_t new_bytes, memory::map_function const& map, stream_ref stream) const requires(!Backing::traits.process_wide) {
     uint32_t const there = num_chunks(stream), wanted = chunks_within(new_bytes);
     if (wanted > there) add_chunks(there, wanted, map, stream);
   }
 
-  // With the backing's bytes. Chunks that store queues count as held.
+  // Includes the backing's bytes. Chunks that store queues count as held. The peak is not recorded. Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const requires(has_footprint<Backing> || alone) {
     unsigned used = 0;
     uint32_t fresh = 0;
@@ -228,7 +240,7 @@ class basic_ouroboros {
     return all;
   }
 
-  // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
+  // Checks the whole heap. Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] ouro::audit verify(stream_ref stream) const { return ouro::verify(state_, num_chunks(stream), stream); }
 #endif
 
@@ -238,48 +250,50 @@ class basic_ouroboros {
  private:
   using uint32_t = simt::uint32_t;
   static constexpr unsigned no_class = 127;
-  static constexpr unsigned has_made = 64;  // beside a number of lanes
+  static constexpr unsigned has_made = 64;  // a flag in the same word as a number of lanes
   static_assert(alignof(state_type) >= 128);
 
-  // Where a pointer points.
+  // The chunk and page of a pointer.
   struct place {
     uint32_t chunk = 0;
     unsigned q = 0, page = 0;
-    bool outside = false;  // of the chunks
+    bool outside = false;  // the pointer is outside of the chunks
     bool exact = false;    // a page begins there
   };
 
-  // A key that differs between heaps and between classes.
+  // A key for forming groups: it differs between heaps and between classes.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t key(unsigned q) const { return reinterpret_cast<simt::uintptr_t>(state_) | q; }
 
-  // Pops pages for the lanes whose ranks are in `served` .. `got` - 1. Returns how many lanes got one: the first of them.
+  // Pops pages for the lanes of ranks `served` .. `got` - 1, and sets `p` in the lanes that get one. Returns how many lanes got one, which
+  // are the first of these.
   [[nodiscard]] GPUHEAP_FN static unsigned pages_of_queue(layout_type const& at, state_type* state, structures::warp_group group,
                                                           unsigned q, unsigned served, unsigned got, void*& p) {
     uint32_t handle = 0;
-    auto const queue = state->queue(q);  // a copy, so that no atomic has it read again
+    auto const queue = state->queue(q);  // a copy, so that its members are not loaded again after each atomic
     unsigned const popped = queue.pop(group, got - served, handle, typename state_type::storage{state});
     if (popped == 0) return 0;
     unsigned const rank = group.rank();
     bool const mine = rank >= served && rank - served < popped;
     if (served != 0) {
-      // Another lane has popped it, and acquired what its last owner released.
+      // Another lane has popped this lane's page, and acquired what the page's last owner released.
       simt::sync_warp(group.mask);
       handle = simt::shuffle(group.mask, handle, mine ? simt::nth_set_bit(group.mask, rank - served) : simt::lane_id());
     }
     if (mine) {
       uint32_t const chunk = handle >> layout_type::lg_pages, page = handle & ((1u << layout_type::lg_pages) - 1);
-      // relaxed: only a thread that owns the page, or owned it, asks whether it is idle.
+      // relaxed: only a thread that owns or owned the page reads its idle bit.
       at.idle_word(chunk, page / 32).fetch_and(~(1u << page % 32), simt::relaxed);
       p = at.page_at(chunk, q, page);
     }
     return popped;
   }
-  // The rest of malloc(): gets a page for each unit from `served` on; `p` is set in lanes that get one. Not inlined, so that malloc() does
-  // not keep its registers while the queue has enough.
+  // The rest of malloc(): gets a page for each unit from `served` on, and returns the lane's page, or `p` if the lane gets none here. Not
+  // inlined, so that malloc() does not need its registers while the queue has enough pages.
   [[nodiscard]] GPUHEAP_COLD static void* serve_others(state_type* state, structures::warp_group group, unsigned q, unsigned served,
                                                        unsigned got, void* p) {
     simt::back_off pause;
-    // Ends: there is a page for each unit. It is in sight, or held by a thread that waits for no thread; see state.hpp. Blocking.
+    // Ends: there is a page for each unit. It is in the queue or in a listed chunk, or a thread holds its chunk's entry and waits for no
+    // thread; see state.hpp. Blocking.
     GPUHEAP_NO_UNROLL
     while (served != got) {
       unsigned const before = served;
@@ -300,7 +314,7 @@ class basic_ouroboros {
     place at;
     auto const offset = static_cast<simt::size_t>(static_cast<char const*>(p) - at_.chunks);
     simt::size_t const chunk = offset / Config.chunk_bytes;
-    // Below the chunks the offset is a large number.
+    // For a pointer below the chunks, the offset is a large number.
     at.outside = chunk >= simt::plain_read(state_->num_chunks);
     if (at.outside) return at;
     at.chunk = static_cast<uint32_t>(chunk);
@@ -322,13 +336,13 @@ class basic_ouroboros {
     if constexpr (holds_pages) return at_.idle_word(at.chunk, at.page / 32);
     return at_.spare_word(at.chunk, at.page / 32);
   }
-  // Marks a page as free. False: it is not live.
+  // Marks a page as free. Returns false if it was not live.
   [[nodiscard]] GPUHEAP_FN bool mark(place at) const {
     uint32_t const bit = 1u << at.page % 32;
-    // relay: between the fence of its owner and a thread that takes it next.
+    // relay: passes the owner's fence on to the thread that takes the page next.
     return (bits_of(at).fetch_or(bit, simt::relay) & bit) == 0;
   }
-  // Gives back one page of class at.q for each lane of the group. The lane has marked it.
+  // Gives back one page of class at.q for each lane of the group. Each lane has marked its page.
   GPUHEAP_FN void give(structures::warp_group group, place at) const {
     if constexpr (holds_pages) {
       unsigned const pushed =
@@ -349,7 +363,7 @@ class basic_ouroboros {
 
   explicit basic_ouroboros(memory::region own)
       : at_{layout_type::over(own, sizeof(state_type))}, state_{static_cast<state_type*>(own.base)} {}
-  // A heap that grows: it begins with initial_bytes of `whole`, and has its backing at the end of `whole`.
+  // A heap that grows. It begins with initial_bytes of `whole`, and has its backing at the end of `whole`.
   basic_ouroboros(memory::region whole, simt::size_t initial_bytes)
       : basic_ouroboros{{whole.base, (whole.bytes - share_of(initial_bytes)) & ~simt::size_t{255}}} {
     backing_bytes_ = share_of(initial_bytes);
@@ -380,7 +394,7 @@ class basic_ouroboros {
     simt::synchronize(stream);
     return there;
   }
-  // Makes a heap without chunks.
+  // Initialises the parts of fixed size, for a heap that has no chunks yet.
   template <class Map>
   void initialise(Map const& map, stream_ref stream) const {
     map(0, offset_of(at_.words));
@@ -390,7 +404,8 @@ class basic_ouroboros {
       simt::launch(layout_type::queue_capacity(at_.max_chunks), ouro::init_queues<state_type>{state_}, {.stream = stream});
     }
   }
-  // Makes chunks first..end-1 usable. `first` and `end` are multiples of region_chunks. If map() throws, nothing has changed.
+  // Makes chunks first..end-1 usable. `first` and `end` are multiples of region_chunks. Throws what map() throws; the heap has not changed
+  // then.
   template <class Map>
   void add_chunks(uint32_t first, uint32_t end, Map const& map, stream_ref stream) const {
     if (first == end) return;
@@ -410,7 +425,7 @@ class basic_ouroboros {
   layout_type at_;
   state_type* state_ = nullptr;
   Backing backing_{};
-  simt::size_t backing_bytes_ = 0;  // of a heap that grows
+  simt::size_t backing_bytes_ = 0;  // the backing's share in a heap that grows
 };
 
 using ouroboros_p_s = basic_ouroboros<queue_of::pages, stored_in::static_ring>;

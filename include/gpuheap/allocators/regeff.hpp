@@ -3,8 +3,8 @@
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4, algorithm 3.
 //
-// Layout of a region. Sizes and positions of chunks are counted in units of `unit_bytes` (64), twice that and so on in regions so large
-// that 2^29 units are not enough (about 32 GiB).
+// Layout of a region. Sizes and positions of chunks are counted in units of `unit_bytes` (64) bytes. A unit has twice as many bytes, and so
+// on, in regions for which 2^29 units are not enough (about 32 GiB).
 //   +0       bytes held, as footprint() last added them up (256 bytes); then the hints, 32 bytes apart: C, CF one; CM, CFM one for each
 //            multiprocessor
 //   table    one header for each unit, and one for the end. The header of the chunk that begins at unit x is table[x]
@@ -12,44 +12,47 @@
 //
 //   header   {state, next}. C, CM: two words of 32 bits. CF, CFM: fused into one, the state in its three highest bits
 //              free       a chunk from x to `next` that any thread may lock
-//              live       a chunk from x to `next` that malloc has returned. The end: live for ever, next 0, which closes the circle
-//              held       a chunk in transit: a thread has locked it and will say what it is
-//              absorbed   the chunk before it has swallowed it: no chunk begins here any more. `next` stays
+//              live       a chunk from x to `next` that malloc has returned. The end's header is live for ever; its `next` is 0
+//              held       a chunk that a thread has locked; the thread will set its next state
+//              absorbed   a chunk that was merged into the one before it: no chunk begins here any more. `next` stays
 //              0          no chunk has ever begun here
 //
-// Pre-split (equation 1): trees of chunks, breadth first, the root of R units, node i of R / 2^floor(log2 i), the leaves of `leaf_units`
-// (4), R the largest for which they fit. C, CF: one tree. CM, CFM: one for each multiprocessor, whose hint starts at the root; hints are
-// taken by SM id modulo their number. The rest is one last chunk. Two other strategies, which the paper leaves to later work, are
-// parameters: `none`, one chunk, and `equal`, chunks of `equal_units` from end to end, over which the hints are spread.
+// Split at the start (equation 1): trees of chunks, breadth first. The root has R units, node i has R / 2^floor(log2 i), a leaf has
+// `leaf_units` (4), and R is the largest for which the trees fit. C and CF have one tree. CM and CFM have one for each multiprocessor (SM),
+// whose hint starts at the root; the SM id modulo the number of hints selects the hint. The rest of the pool is one last chunk. Two other
+// strategies, which the paper leaves to later work, are parameters: `none`, one chunk; and `equal`, chunks of `equal_units` from end to
+// end, over which the hints are spread.
 //
 // Invariants at rest (verify): `next` leads from unit 0 to the end, always forward, over chunks that are free or live; no other header is
 // free, live or held.
 //
-// malloc:   walks along `next` from the hint to a free chunk that is large enough, locks it, cuts off what is left over if the chunk has at
-//           least max_fragmentation times what was asked, and moves the hint behind the block.
-// free:     absorbs the next chunk if that is free, and sets its own free.
-// Reuse:    freed units serve any request that they are enough for, alone or with free neighbours.
-// Progress: free is wait-free. malloc is blocking: it passes over what others hold; if it then has found nothing in all of the pool, it
-//           walks again and waits for chunks in transit that might be enough. A thread that holds them waits for nothing.
+// malloc:   walks along `next` from the hint to a free chunk that is large enough, locks it, cuts off the rest if the chunk has at least
+//           max_fragmentation times the units of the request, and moves the hint behind the block.
+// free:     absorbs the next chunk if that is free, and sets the block's chunk free.
+// Reuse:    freed units serve any request that fits into them, alone or together with free neighbours.
+// Progress: free is wait-free. malloc is blocking: it passes over chunks that other threads hold. If it finds nothing in the whole pool, it
+//           walks again, and waits for held chunks that might be large enough. A thread that holds a chunk waits for nothing.
 //
 // Different from the paper:
-//   - Merging is safe: headers lie in a table, outside the chunks. Published, a header lies in front of its chunk, and a walker that came
-//     by its position before the chunk was absorbed locks, and follows, what is a block's contents by now: the central mistake (the
-//     survey's measurements are of a build that does not merge). In the table an absorbed header cannot be locked, and leads on, forward,
-//     into the list; so it does not matter how late a walker comes, or where a hint points. The alternative, to merge only while no thread
-//     walks, needs a count of walkers: two atomics more on one word for each call, and no merging under load. Price: 4 (fused) or 8 bytes
-//     for each unit, in large blocks as well. This is why units have 64 bytes (the table is 6 % or 11 % of the region) and not 16.
-//   - Results are aligned to the unit, as no header lies in front of them. Published, to 4 or 8 bytes.
-//   - The walk ends. Published, it does so only when it finds something. Here there are four laps: from the hint to the end; once around;
-//     once around waiting; once around with free neighbours counted together. At rest, nullptr means that no run of free chunks is enough.
-//   - In that last lap malloc merges neighbours where this serves it. Free merges forward only, as published, and blocks freed in the
-//     order of their addresses would stay apart for ever.
-//   - A chunk is locked only if it looks large enough, and measured under the lock. Published, the walk locks all that it meets, which
-//     hides free chunks from others, and C relies on a size read before the lock.
-//   - Leaves of 256 bytes, not 16: walks over the leaves are what large requests spend their time with.
-//   - Heaps above 4 GiB: positions are units. Published, 31 or 32 bits of bytes.
-//   - Failure is nullptr, not the pool's first byte. free refuses what has no live header.
-//   - free leaves the hints alone: one at an absorbed header does no harm.
+//   - Merging is safe, because headers lie in a table, outside the chunks. In the published form a header lies in front of its chunk. A
+//     thread may read a chunk's position, and another thread then absorb the chunk; the first thread locks and follows bytes that are a
+//     block's contents by now. This is the paper's central mistake. (The measurements in the survey by Winter et al., PPoPP 2021, are of a
+//     build that does not merge.) In the table, an absorbed header cannot be locked, and its `next` leads forward into the list. So a
+//     thread may come late, and a hint may point anywhere. The alternative is to merge only while no thread walks. It needs a count of the
+//     walking threads, which costs each call two more atomics on one word, and it never merges under load. The table takes 4 (fused) or 8
+//     bytes for each unit, in large blocks too. This is why units have 64 bytes, and not 16: the table is 6 % or 11 % of the region.
+//   - Blocks are aligned to the unit, as no header lies in front of them. The published ones are aligned to 4 or 8 bytes.
+//   - The walk ends. The published one ends only when it finds a chunk. Here there are four laps: from the hint to the end; over all
+//     chunks; over all chunks, waiting for held ones; over all chunks, with free neighbours counted together. If no other thread calls
+//     meanwhile, nullptr means that no run of free chunks is large enough.
+//   - In the last lap, malloc merges neighbours if that serves its request. free merges forward only, as published, so blocks that are
+//     freed in the order of their addresses would otherwise stay apart for ever.
+//   - malloc locks a chunk only if it looks large enough, and reads its size under the lock. The published walk locks every chunk on its
+//     way, which hides free chunks from other threads, and C relies on a size that was read before the lock.
+//   - Leaves have 256 bytes, not 16, because large requests spend most of their time on walks over leaves.
+//   - Heaps may exceed 4 GiB, because positions count units. The published ones count bytes, in 31 or 32 bits.
+//   - A failed malloc returns nullptr, not the address of the pool's first byte. free refuses a pointer without a live header.
+//   - free does not change the hints: a hint at an absorbed header does no harm.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -74,17 +77,17 @@ struct regeff_config {
   bool fused = false;              // state and next in one word of 32 bits
   bool multi = false;              // a hint and a tree for each multiprocessor
   unsigned unit_bytes = 64;        // a power of two, at least 16
-  unsigned leaf_units = 4;         // of the smallest chunks at the start
-  unsigned max_fragmentation = 2;  // a chunk with at least so many times what was asked is cut in two
+  unsigned leaf_units = 4;         // units of the smallest chunks at the start
+  unsigned max_fragmentation = 2;  // a chunk with at least so many times the units of the request is cut in two
   regeff_split split = regeff_split::tree;
-  unsigned equal_units = 16;  // of the chunks at the start, for regeff_split::equal
+  unsigned equal_units = 16;  // units of the chunks at the start, for regeff_split::equal
 };
 
 namespace regeff {
 
 using simt::uint32_t;
 
-// A header's state, and where the chunk ends.
+// The bits of a header: the state, and `next`, the position at which the chunk ends.
 inline constexpr uint32_t free_bit = 1u << 31, live_bit = 1u << 30, here_bit = 1u << 29, next_mask = here_bit - 1;
 inline constexpr uint32_t state_mask = ~next_mask;
 inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bit | live_bit;
@@ -94,17 +97,18 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 //   look(x)         state | next
 //   lock(x)         free -> held. Returns the chunk's end; 0 if it was not free, and nothing has changed
 //   end_life(x)     live -> held. Returns the header before; nothing has changed if it was not live
-//   absorb(x, n)    for a held chunk up to n: it belongs to the chunk before it, which the caller holds too
+//   absorb(x, n)    a held chunk that ends at n becomes part of the chunk before it, which the caller holds too
 //   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n as that one did. No header leads to it yet.
-//                   A thread that knows the position from an earlier chunk may lock it at once, and sees all that the caller stored before
-//   set_live(x, n)  for a held chunk: it is a block now and ends at n
+//                   A thread that knows the position from an earlier chunk may lock it at once, and sees everything that the caller stored
+//                   before
+//   set_live(x, n)  a held chunk becomes a block that ends at n
 //   seems_free(x)   a guess
-//   set_free(x, n)  for a held chunk: it is free and ends at n. All that the thread did happens before the next lock
+//   set_free(x, n)  a held chunk becomes a free one that ends at n. Everything that the thread did happens before the next lock
 //
-// Orders. `consume` is for a thread that accesses the position that it has read. It pairs with the fence in cut(), by which a header is
-// written before any other leads to it, and with the release in set_free(), so that a block's next owner comes after its last one. `relay`
-// is for a thread that holds a chunk and writes a position that it got in this way. A store is enough there: changes by other threads
-// meanwhile, by a lock or a refused second free, may be lost.
+// Orders. `consume` is for a thread that accesses the position that it has read. It pairs with the fence in cut(), which orders the store
+// of a header before any store that leads to it. It also pairs with the release in set_free(), so that the next owner's accesses come after
+// the last owner's. `relay` is for a thread that holds a chunk and writes a position that it got in this way. A plain atomic store is
+// enough there: it may overwrite what another thread changed meanwhile, by a failed lock or a refused second free.
 template <bool Fused>
 struct headers;
 
@@ -120,7 +124,7 @@ struct headers<true> {
     uint32_t const before = at(x).fetch_and(~free_bit, simt::consume);
     return (before & free_bit) != 0 ? before & next_mask : 0;
   }
-  // relaxed: the block's owner calls, and the thread that made it one comes before it.
+  // relaxed: the block's owner calls, and the thread that made it a block is ordered before.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return at(x).fetch_and(~live_bit, simt::relaxed); }
   GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { at(x).store(next, simt::relay); }
   GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
@@ -130,14 +134,15 @@ struct headers<true> {
   GPUHEAP_FN void set_live(uint32_t x, uint32_t next) const { at(x).store(live_state | next, simt::relay); }
   GPUHEAP_FN void set_free(uint32_t x, uint32_t next) const { at(x).store(free_state | next, simt::release); }
 
-  // The header, at rest.
+  // Conversions between a word and a header in the form of look(), for words that no thread changes.
   [[nodiscard]] GPUHEAP_HD static constexpr uint32_t header_of(word w) { return w; }
   [[nodiscard]] GPUHEAP_HD static constexpr word word_of(uint32_t header) { return header; }
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> at(uint32_t x) const { return simt::global_ref<uint32_t>{words[x]}; }
 };
 
-// As published: a flag that says free or not, and is what is locked; and the end, here with what else the state says.
+// As published: a flag that says whether the chunk is free, which a lock clears; and the chunk's end, here together with the rest of the
+// state.
 struct alignas(8) flag_and_next {
   uint32_t flag, next;
 };
@@ -146,8 +151,8 @@ struct headers<false> {
   using word = flag_and_next;
   word* words = nullptr;
 
-  // The two values may be of different times. The flag matters only to a thread that finds no block here, and a thread that relies on it
-  // locks it.
+  // The two values may come from different moments. The flag counts only if the other word says that the chunk is neither live nor
+  // absorbed, and a thread that relies on the flag locks the chunk.
   [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const {
     uint32_t const flag = flag_at(x).load(simt::relaxed);
     uint32_t const next = next_at(x).load(simt::consume);
@@ -155,15 +160,15 @@ struct headers<false> {
   }
   // relaxed: a guess that lock() confirms.
   [[nodiscard]] GPUHEAP_FN bool seems_free(uint32_t x) const { return flag_at(x).load(simt::relaxed) != 0; }
-  // The end is read under the lock. relaxed: only the thread that holds the chunk writes it.
+  // The end is read under the lock. relaxed: only the thread that holds the chunk writes the end.
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
     return flag_at(x).fetch_and(~free_bit, simt::consume) != 0 ? next_at(x).load(simt::relaxed) & next_mask : 0;
   }
-  // relaxed: only the thread that holds the chunk changes the word's end.
+  // relaxed: only the thread that holds the chunk changes the end in this word.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return next_at(x).fetch_and(~live_bit, simt::relaxed); }
-  // The end stays. No thread waits for the answer, so the hardware sends none.
+  // The end stays in the word. The result of the atomic is not used, so the hardware returns none.
   GPUHEAP_FN void absorb(uint32_t x, uint32_t) const { next_at(x).fetch_and(next_mask, simt::relay); }
-  // relaxed, both: the fence orders the end before the flag, and before what the caller stores.
+  // relaxed, both: the fence orders the end before the flag, and before the caller's later stores.
   GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
     next_at(x).store(here_bit | next, simt::relaxed);
     simt::fence(simt::release);
@@ -182,15 +187,15 @@ struct headers<false> {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> next_at(uint32_t x) const { return simt::global_ref<uint32_t>{words[x].next}; }
 };
 
-// How a pool is split at the start: trees one behind the other, and the rest. In units.
+// The split of a pool at the start: trees one after the other, then the rest. All numbers count units.
 struct split {
   uint32_t units = 0, trees = 1, leaf = 1;
-  uint32_t levels = 0;  // of each tree; 0: no trees
+  uint32_t levels = 0;  // levels of each tree; 0: there are no trees
 
-  // `units` > 0.
+  // The split of `units` > 0 units into `trees` trees with leaves of `leaf` units.
   [[nodiscard]] GPUHEAP_HD static constexpr split of(uint32_t units, uint32_t trees, uint32_t leaf) {
     split s{units, trees, leaf, 0};
-    // Ends: the left side doubles, and more, with each level.
+    // Ends: the left side at least doubles with each level.
     while ((simt::uint64_t{leaf} * (s.levels + 1)) << s.levels < units / trees) ++s.levels;
     return s;
   }
@@ -198,7 +203,7 @@ struct split {
   [[nodiscard]] GPUHEAP_HD constexpr uint32_t tree_units() const { return levels * root_units(); }
   [[nodiscard]] GPUHEAP_HD constexpr uint32_t tree_nodes() const { return (1u << levels) - 1; }
   [[nodiscard]] GPUHEAP_HD constexpr uint32_t rest_begin() const { return trees * tree_units(); }
-  // Node i of a tree, from 1 on, breadth first: its units, and where it begins, counted from the tree's begin.
+  // Node i of a tree, counted breadth first from 1: its units, and its begin relative to the tree's.
   [[nodiscard]] GPUHEAP_HD constexpr uint32_t node_units(uint32_t i) const { return root_units() >> simt::highest_bit(i); }
   [[nodiscard]] GPUHEAP_HD constexpr uint32_t node_begin(uint32_t i) const {
     uint32_t const depth = simt::highest_bit(i);
@@ -219,7 +224,7 @@ template <class A>
 struct sum_held;
 
 #if GPUHEAP_HAS_HOST
-// The result of a walk along the list at rest.
+// The result of verify().
 struct audit {
   std::string problem;  // empty: every invariant holds
   simt::size_t chunks = 0, live_chunks = 0;
@@ -229,7 +234,7 @@ struct audit {
 
 }  // namespace regeff
 
-// `Headers`: the table. Tests put mistakes there.
+// `Headers`: the table of headers. Tests pass tables with mistakes.
 template <regeff_config Config = regeff_config{}, class Headers = regeff::headers<Config.fused>>
 class basic_regeff {
   using uint32_t = simt::uint32_t;
@@ -254,24 +259,25 @@ class basic_regeff {
       .detects_foreign_free = true,
   };
 
-  // `bytes` > 0.
+  // Returns memory of `bytes` > 0 bytes, aligned to traits.min_alignment; nullptr if no chunk and no run of free chunks is large enough.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    // Before any arithmetic: what is not larger than the pool has less than 2^29 units.
+    // This comes before any arithmetic: a request that is not larger than the pool has fewer than 2^29 units.
     if (bytes > pool_bytes()) return nullptr;
     uint32_t const need = static_cast<uint32_t>((bytes - 1) >> lg_unit_) + 1;
-    // relaxed, as all of the hint: any position is right. One whose header this thread cannot see yet counts as the end.
-    uint32_t at = my_hint().load(simt::relaxed), begin = at;  // begin: of the chunks in a row that are looked at together
-    // 0: from the hint to the end. 1: all, from here on. 2: waiting for what is in transit. 3: joining neighbours
+    // relaxed, like every access to a hint: a walk may begin at any position. If this thread does not see the header there yet, it reads 0,
+    // which counts as the end.
+    uint32_t at = my_hint().load(simt::relaxed), begin = at;  // begin: the first of the adjacent chunks that count together
+    // Lap 0: from the hint to the end. 1: all chunks. 2: all, waiting for held ones. 3: all, joining free neighbours.
     unsigned lap = 0;
     // Ends: positions rise until the end's header leads back to 0, so a lap has at most as many passes as there are units, and there are
-    // four, beside two kinds of passes. Looking again where take() failed: another thread holds a chunk there. It is between two of its own
-    // steps and waits for nothing; of threads that take each other's neighbours, the one at the highest position gets its. And lap 2 again
-    // after a chunk was absorbed under our eyes: then another thread's free has come to an end.
+    // four laps. Two things add passes. If take() fails, the next pass looks at the same chunk again: another thread holds a chunk there,
+    // is between two of its own steps, and waits for nothing. Of threads that take each other's neighbours, the one at the highest position
+    // succeeds. And lap 3 turns into lap 2 again if it meets a chunk that was absorbed meanwhile: then another thread's free has ended.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint32_t const header = headers_.look(at);
       uint32_t const next = header & regeff::next_mask;
-      // A thread that waits counts held chunks as free until they are tried.
+      // From lap 2 on, held chunks count as free until take() has tried them.
       bool const usable = (header & regeff::free_bit) != 0 || (lap >= 2 && (header & regeff::state_mask) == regeff::here_bit);
       if (usable && next - begin >= need) {
         if (uint32_t const end = take(begin, need); end != 0) {
@@ -284,7 +290,8 @@ class basic_regeff {
           continue;
         }
       }
-      // Absorbed while we came here, and large enough: it is still free, but behind us.
+      // The chunk at `at` was absorbed while this thread walked to it, and was large enough. Its units may still be free, as part of a
+      // chunk that begins before `at`.
       if (lap == 3 && (header & regeff::here_bit) == 0 && next - at >= need) lap = 2;
       if (!usable || lap != 3) begin = next;
       at = next;
@@ -299,7 +306,7 @@ class basic_regeff {
     uint32_t const header = headers_.end_life(x);
     if ((header & regeff::live_bit) == 0) return header == 0 ? free_status::foreign : free_status::double_free;
     uint32_t end = header & regeff::next_mask;
-    // A look first: most neighbours are not free, and a load costs less than taking a header in vain.
+    // A load comes first: most neighbours are not free, and a load costs less than an atomic in vain.
     if (headers_.seems_free(end)) {
       if (uint32_t const behind = headers_.lock(end); behind != 0) {
         headers_.absorb(end, behind);
@@ -310,7 +317,7 @@ class basic_regeff {
     return free_status::done;
   }
 
-  // 0 for a pointer that is not a live block's.
+  // Returns the bytes that the owner of the block at p may use; 0 for a pointer that is not a live block's.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const {
     if (!may_begin_block(p)) return 0;
     uint32_t const x = unit_of(p);
@@ -330,7 +337,7 @@ class basic_regeff {
 
   [[nodiscard]] static basic_regeff create(memory::region region, stream_ref stream);
 
-  // Whole chunks count as held.
+  // Held bytes are those of all live chunks, as a kernel adds them up. The peak is not recorded. Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const;
 
   [[nodiscard]] regeff::audit verify(stream_ref stream) const;
@@ -338,10 +345,10 @@ class basic_regeff {
 
  private:
   using header_word = typename Headers::word;
-  static constexpr simt::size_t state_bytes = 256, hint_stride = 8;  // in words
+  static constexpr simt::size_t state_bytes = 256, hint_stride = 8;  // the stride is in words
 
-  // Takes `need` units at `begin`, which are one chunk or several in a row. Returns the hint's new place; 0: another thread has some of
-  // them.
+  // Takes `need` units at `begin`, of one chunk or of several adjacent ones. Returns the end of the block; 0 if another thread has some of
+  // the units.
   [[nodiscard]] GPUHEAP_FN uint32_t take(uint32_t begin, uint32_t need) const {
     uint32_t end = headers_.lock(begin);
     if (end == 0) return 0;
@@ -364,7 +371,7 @@ class basic_regeff {
     return end;
   }
 
-  // Found twice in a call rather than kept in a register.
+  // The hint of this multiprocessor. malloc computes its address twice rather than keeping it in a register.
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> my_hint() const {
     if constexpr (Config.multi) {
       return simt::global_ref<uint32_t>{hints_[simt::sm_id() % num_hints_ * hint_stride]};
@@ -373,7 +380,7 @@ class basic_regeff {
     }
   }
   [[nodiscard]] GPUHEAP_HD simt::size_t pool_bytes() const { return simt::size_t{units_} << lg_unit_; }
-  // Beyond the pool's bytes for a pointer below the pool.
+  // The offset of p in the pool. For a pointer below the pool, the result exceeds the pool's bytes.
   [[nodiscard]] GPUHEAP_FN simt::size_t offset_of(void const* p) const {
     return static_cast<simt::size_t>(static_cast<char const*>(p) - pool_);
   }
@@ -387,10 +394,10 @@ class basic_regeff {
   [[nodiscard]] static uint32_t num_hints_here() { return Config.multi ? simt::query_device().num_sms : 1; }
   [[nodiscard]] static simt::size_t table_offset(uint32_t num_hints) { return state_bytes + num_hints * hint_stride * sizeof(uint32_t); }
 
-  // For units and their headers in so many bytes.
+  // log2 of the bytes of a unit, for a region in which units and their headers take `bytes` bytes.
   [[nodiscard]] static constexpr uint32_t lg_unit_for(simt::size_t bytes) {
     uint32_t lg = simt::lowest_bit(Config.unit_bytes);
-    // Ends: the number of units halves, about.
+    // Ends: the number of units about halves with each pass.
     while (bytes / ((simt::size_t{1} << lg) + sizeof(header_word)) > regeff::next_mask) ++lg;
     return lg;
   }
@@ -406,7 +413,7 @@ class basic_regeff {
     if constexpr (Config.split == regeff_split::equal) {
       constexpr uint32_t each = Config.equal_units;
       uint32_t const whole = split.units / each;
-      // 64 bits, as n is added to the last one's number.
+      // `chunk` has 64 bits, because n is added to the last chunk's number.
       for (simt::uint64_t chunk = i; chunk < whole; chunk += n) {
         auto const begin = static_cast<uint32_t>(chunk) * each;
         write_header(begin, regeff::free_state | (begin + each));
@@ -414,7 +421,7 @@ class basic_regeff {
       if (i < num_hints_) simt::plain_write(hints_[i * hint_stride], static_cast<uint32_t>(simt::uint64_t{whole} * i / num_hints_) * each);
       if (i == 0 && whole * each != split.units) write_header(whole * each, regeff::free_state | split.units);
     } else {
-      // As above.
+      // `chunk` has 64 bits, as above.
       for (simt::uint64_t chunk = i; chunk < simt::uint64_t{split.trees} * split.tree_nodes(); chunk += n) {
         uint32_t const node = static_cast<uint32_t>(chunk) % split.tree_nodes() + 1;
         uint32_t const begin = static_cast<uint32_t>(chunk) / split.tree_nodes() * split.tree_units() + split.node_begin(node);
@@ -427,12 +434,12 @@ class basic_regeff {
   }
   GPUHEAP_FN void write_header(uint32_t x, uint32_t header) const { simt::plain_write(headers_.words[x], Headers::word_of(header)); }
 
-  // Called by footprint()'s kernel: thread i of n adds up every n-th unit's chunk, if that is live. Such headers are those of blocks,
-  // whatever pointer leads there.
+  // Called by footprint()'s kernel: thread i of n adds up the live chunks that begin at every n-th unit. Each live header in the table is
+  // that of a block.
   friend struct regeff::sum_held<basic_regeff>;
   GPUHEAP_FN void sum_held(uint32_t i, uint32_t n) const {
     simt::uint64_t units = 0;
-    // Sums stay below 2^30.
+    // x + n stays below 2^30.
     for (uint32_t x = i; x < units_; x += n) {
       uint32_t const header = Headers::header_of(simt::plain_read(headers_.words[x]));
       if ((header & regeff::live_bit) != 0) units += (header & regeff::next_mask) - x;
@@ -480,7 +487,7 @@ basic_regeff<Config, Headers> basic_regeff<Config, Headers>::create(memory::regi
   constexpr simt::size_t align = traits.min_alignment;
   uint32_t const num_hints = num_hints_here();
   simt::size_t const table = table_offset(num_hints);
-  // A unit and its header, beside the end's header and what aligns the pool.
+  // The bytes for units and their headers. The end's header, and the bytes that may be lost to the pool's alignment, are not among them.
   simt::size_t const rest = region.bytes - table - sizeof(header_word) - (align - 1);
   uint32_t const lg_unit = lg_unit_for(rest);
   simt::size_t const units = rest / ((simt::size_t{1} << lg_unit) + sizeof(header_word));
@@ -496,7 +503,7 @@ basic_regeff<Config, Headers> basic_regeff<Config, Headers>::create(memory::regi
   a.num_hints_ = num_hints;
   a.region_bytes_ = region.bytes;
   simt::fill(base, 0, pool, stream);
-  // No tree fits where a leaf is larger than the pool.
+  // If a leaf is larger than the pool, there are no trees.
   uint32_t const leaf = Config.split == regeff_split::tree ? Config.leaf_units : a.units_ + 1;
   regeff::split const split = regeff::split::of(a.units_, num_hints, leaf);
   simt::uint64_t const chunks =
@@ -519,8 +526,8 @@ allocator_footprint basic_regeff<Config, Headers>::footprint(stream_ref stream) 
   return {.held_bytes = held, .metadata_bytes = region_bytes_ - pool_bytes()};
 }
 
-// Checks that the list leads from unit 0 to the end, always forward, over chunks that are free or live; that nothing else in the table is;
-// and that the hints lie in it.
+// Checks that the list leads from unit 0 to the end, always forward, over chunks that are free or live; that no other header is free, live
+// or held; and that a chunk has begun at each hint's position once.
 template <regeff_config Config, class Headers>
 regeff::audit basic_regeff<Config, Headers>::verify(stream_ref stream) const {
   std::vector<header_word> table(units_ + simt::size_t{1});
@@ -535,7 +542,7 @@ regeff::audit basic_regeff<Config, Headers>::verify(stream_ref stream) const {
   auto const wrong = [&](std::string const& what, simt::size_t x) { found.problem += what + " at unit " + std::to_string(x) + "\n"; };
   if (state(units_) != regeff::live_state || next(units_) != 0) wrong("the end's header is not that of the end", units_);
   simt::size_t x = 0;
-  // Ends: x rises.
+  // Ends: x rises with each pass.
   while (x < units_) {
     if (state(x) != regeff::free_state && state(x) != regeff::live_state) return wrong("a chunk neither free nor live", x), found;
     simt::size_t const end = next(x);

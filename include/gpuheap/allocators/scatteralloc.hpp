@@ -1,5 +1,5 @@
-// `scatteralloc`: requests are scattered over pages by a hash, so that threads which ask at the same time touch different words; bits
-// instead of lists.
+// `scatteralloc`: a hash scatters requests over pages, so that threads that ask at the same time access different words. Bits take the
+// place of lists.
 //   M. Steinberger, M. Kenzel, B. Kainz, D. Schmalstieg, "ScatterAlloc: Massively Parallel Dynamic Memory Allocation for the GPU", InPar
 //   2012.
 //
@@ -7,42 +7,46 @@
 //   | state | page usage table: states, masks | visits of regions | pages of 4096 bytes ...                                         |
 //                                                                 | region: 16 pages | region | ... | super block: 1/8 | ...        |
 //
-//   state of a page    {chunk size, chunks in use}, one word (slab_word.hpp): a page has chunks of any multiple of 16 bytes, set by the
-//                      first request that opens it. Or: part of a run of pages
-//   mask of a page     a bit for each chunk in use; of pages with more than 32 chunks, a bit for each full segment (hinted_bits.hpp)
-//   page               | chunk 0 | chunk 1 | ... | of two-level pages at the end: a word for each segment of 32 chunks |
-//   visits             how often a region was searched in vain: a hint to pass it over; so many such regions in the active super block,
-//                      and the next one becomes active
+//   state of a page    {chunk size, chunks in use}, one word (slab_word.hpp). A page has chunks of one size, any multiple of 16 bytes,
+//                      which the first request that opens the page sets; or it is part of a run of pages
+//   mask of a page     a bit for each chunk in use; in a page with more than 32 chunks, a bit for each full segment (hinted_bits.hpp)
+//   page               | chunk 0 | chunk 1 | ... | in a page with more than 32 chunks, a word for each segment of 32 chunks at the end |
+//   visits             how often a region was searched in vain: a hint to skip it. If many regions of the active super block look full, the
+//                      next super block becomes active
 //
-// malloc:    up to a page: the search starts at page hash(size, multiprocessor, warp) of the active super block. In a page with room whose
-//            chunks are between the size and twice the size, the thread counts itself in by one compare-exchange, and takes a bit by an
-//            atomic OR. It opens a free page. Otherwise it tries the next page, first only in regions that do not look full, then in all.
-//            For more than a page see scatteralloc/runs.hpp.
-// free:      clears the chunk's bit, then lowers the page's count; at 0 the page is free.
-// Reuse:     every page for every size, and for runs, as soon as nothing of it is in use.
-// Progress:  malloc is blocking: it waits for a page that another thread is preparing, which that one does without waiting; where it meets
-//            none, it is lock-free. It answers nullptr after two looks at every page. Runs: the claim of a run that is not the next one is
-//            made under a lock, whose holder never waits. free: wait-free; of a run, as many steps as it has pages.
-// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the page is what it was at the first free. After
-//            its next opening a stale pointer may be that of a live chunk, as anywhere; a second free that is under way meanwhile may
-//            clear a bit of the page's new contents.
+// malloc:    for a request of up to a page, the search starts at page hash(size, multiprocessor, warp) of the active super block. If the
+//            page has room, and its chunks have between the size and twice the size, the thread adds itself to the page's count by one
+//            compare-exchange, and takes a bit by an atomic OR. If the page is free, the thread opens it. Otherwise it tries the next page,
+//            first only in regions that do not look full, then in all. For requests of more than a page see scatteralloc/runs.hpp.
+// free:      clears the chunk's bit, then lowers the page's count. At 0 the page is free.
+// Reuse:     a page without live chunks serves every size, and runs, at once.
+// Progress:  malloc is blocking: it waits for a page that another thread is preparing, and that thread does not wait. A malloc that meets
+//            no such page is lock-free. malloc returns nullptr after it has checked every page twice. The claim of a run that is not the
+//            next one is made under a lock, whose holder never waits. free is wait-free; the free of a run takes as many steps as the run
+//            has pages.
+// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the page has the same use as at the first free.
+//            After the page's next opening, a stale pointer may equal that of a live chunk, as in any allocator. A second free that is
+//            under way at that time may clear a bit of the page's new contents.
 //
 // Different from the paper, and why:
-//   - Lanes of a warp that want the same size count themselves in together, as many as a page of that size has chunks. They do so in the
-//     page that the hash gives all of them, and begin at different chunks, behind as many as the page has in use. In the paper each lane
-//     counts itself in alone, all begin at the same page, and each at the chunk of its lane number.
-//   - Count and chunk size are one word, and no thread counts itself in beyond the capacity. In the published form the count is an addition
-//     that is taken back. So a page that is given a new size may hand out a chunk twice, an empty page may keep its size, and a chunk may
-//     be missed by all. By default the published pages keep their first size for ever; here they never do.
-//   - Chunk sizes and runs are different kinds of pages. In the published form both are one number, and a run of 4096 bytes passes for a
-//     page of chunks. A request of exactly one page is a chunk here.
-//   - A hint that a segment is full is confirmed after it was set; in the published form every free clears it.
-//   - A free that half-empties a page, or frees it, resets its region's visits; published, frees of more than 2048 bytes never do.
-//   - The super block that is active wraps around; the published one only rises or falls by chance, and never reaches the last.
-//   - The search for runs ends at the last page, where the published one goes one word too far, and its hint cannot fall below 0.
+//   - Lanes of a warp that want the same size add themselves to the count together, at most as many as a page of that size has chunks. They
+//     do so in the page that the hash gives all of them, and begin at different chunks, behind as many as the page has in use. In the paper
+//     each lane adds itself alone, all begin at the same page, and each at the chunk of its lane number.
+//   - Count and chunk size are one word, and the count never exceeds the capacity. In the published form a thread adds to the count first,
+//     and subtracts again if the page is full. So a page that gets a new size may hand out a chunk twice, an empty page may keep its size,
+//     and all threads may miss a chunk. By default the published pages keep their first size for ever; here they never do.
+//   - Pages with chunks and pages of runs are different kinds. In the published form one number stands for both, and a run of 4096 bytes
+//     counts as a page of chunks. A request of exactly one page gets a chunk here.
+//   - A thread that sets the hint that a segment is full checks the segment again afterwards. In the published form every free clears the
+//     hint.
+//   - A free that makes a page half empty, or frees it, resets the visits of the page's region. In the published form, frees of more than
+//     2048 bytes never do so.
+//   - After the last super block, the first becomes active again. The published active super block only rises, or falls by chance, and
+//     never reaches the last one.
+//   - The search for runs ends at the last page. The published one goes one word too far. The hint where runs end cannot fall below 0.
 //     Windows are handed out without a lock as long as there are free ones below all runs.
-//   - Interior pointers are foreign. In the published form they name pieces of requests that a warp merged, which this allocator
-//     does not do.
+//   - Pointers into the interior of a chunk are foreign. In the published form they name pieces of requests that a warp merged, which this
+//     allocator does not do.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -56,7 +60,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace scatter {
 
-// The parts that tests replace by parts with a mistake.
+// The parts of the allocator. Tests replace some of them by parts with a mistake.
 struct parts {
   using slab = structures::slab_state;
   using bits = structures::free_bits;
@@ -86,31 +90,32 @@ class basic_scatteralloc {
 
   basic_scatteralloc() = default;
 
-  // `bytes` > 0.
+  // Returns memory of `bytes` > 0 bytes; nullptr if there is none.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (bytes > Config.page_bytes) return malloc_run(bytes);
     auto const units = static_cast<unsigned>(bytes + scatter::unit_bytes - 1) / scatter::unit_bytes;
     // One captured mask for the whole call.
     simt::lane_mask const here = simt::active_mask();
-    // The lanes that ask this heap for the same size; of large chunks, as many neighbours as a page has. The state's address is a multiple
-    // of 128 and has at most 53 bits.
+    // The group: the lanes that ask this heap for the same size. If a page has fewer such chunks than a warp has lanes, only as many
+    // adjacent lanes are one group. The state's address is a multiple of 128 and has at most 53 bits, so the shifted address leaves the low
+    // bits free.
     static_assert(layout_type::page_units < (1u << 13));
     unsigned const neighbours = at_.is_two_level(units) ? 0 : simt::lane_id() / at_.capacity(units);
-    // The place where a group's leader begins. Every lane computes it, while nothing waits for it. It may be stale: the active super block
-    // is a hint, and a thread that finds it full drops the value that its multiprocessor remembers.
+    // The page where a group's leader begins. Every lane computes it, since no other work waits for it yet. The cached load may return an
+    // old value: the active super block is only a hint, and search() empties the L1 of a multiprocessor that finds it full.
     scatter::uint32_t start = at_.first_page({simt::load_cached(state_->extent_bits)}, units, neighbours);
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) << 11 | neighbours << 13 | units);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     void* p = nullptr;
-    // `group`: those that have no answer yet.
-    // Ends: a pass serves at least one lane of each group, or answers all its lanes.
+    // `group`: the lanes that have no answer yet.
+    // Ends: in each pass, a group has at least one lane served, or all of its lanes answered.
     GPUHEAP_NO_UNROLL
     do {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
       scatter::grant got;
       if ((group.mask & mine) != 0 && group.leads()) got = reserve(units, group.size(), start);
       got = scatter::grant::unpacked(simt::shuffle(here, got.packed(), leader));
-      // The other lanes get what the leader acquired.
+      // The other lanes acquire what the leader acquired.
       simt::sync_warp(here);
       start = got.page;
       unsigned const kind = got.before.kind(), room = got.none() ? simt::warp_lanes : at_.capacity(kind) - got.before.fill();
@@ -127,13 +132,13 @@ class basic_scatteralloc {
 
   GPUHEAP_FN free_status free(void* p) const {
     if (p == nullptr) return free_status::null;
-    // release: what the owner did with its memory. Pairs with the acquire halves of those that take it next.
+    // release: publishes the owner's accesses to the memory. Pairs with the acquire half of the claim by which the next owner takes it.
     simt::fence(simt::release);
     scatter::place const at = locate(p);
     if (!at.exact) return free_status::foreign;
     if (at.seen.is_free() || at.seen.is_opening()) return free_status::double_free;
     if (at.seen.kind() == scatter::run_head) return state_->give_run(at.page) ? free_status::done : free_status::double_free;
-    // Lanes whose chunks have their bits in one word give them back together, if they are all that are here, and no two the same.
+    // If the bits of all lanes here are in one word, and all different, the lanes clear them by one atomic.
     simt::lane_mask const here = simt::active_mask();
     auto const chunk = at_.bits_of(at);
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uint64_t>(chunk.bits.taken));
@@ -146,21 +151,22 @@ class basic_scatteralloc {
       group.mask = simt::ballot(here, was_taken);
     } else {
       was_taken = at_.release_chunk(at);
-      // Those of one page count them together.
+      // The lanes of one page whose chunks were taken lower its count together.
       group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uint64_t>(at_.state(at.page).at) | was_taken);
     }
     if (!was_taken) return free_status::double_free;
-    // First the bits: they must be clear before the count lets others look for them. The answers tell that they are.
+    // The bits are cleared first: they must be clear before the lower count lets other threads search for them. The results of the atomics
+    // say that they are.
     simt::note_performed();
     simt::sync_warp(group.mask);
     if (!group.leads()) return free_status::done;
     unsigned const n = group.size(), before = at_.state(at.page).release(n).fill(), half = (at_.capacity(at.seen.kind()) + 1) / 2;
-    // The page has become half empty, or free.
+    // The page has become half empty or free.
     if (before == n || (before >= half && before - n < half)) state_->room_in_region(at.page / Config.region_pages);
     return free_status::done;
   }
 
-  // 0 for a pointer at which nothing begins.
+  // Returns the bytes that the owner of the block at p may use; 0 for a pointer at which nothing begins.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
     scatter::place const at = locate(p);
     if (!at.exact || at.seen.is_free()) return 0;
@@ -170,13 +176,13 @@ class basic_scatteralloc {
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t rounded_size(simt::size_t bytes) {
     return simt::round_up_or_same(bytes, bytes > Config.page_bytes ? Config.page_bytes : scatter::unit_bytes);
   }
-  // Whether p is a live block's.
+  // Whether p is the address of a live block.
   [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const {
     scatter::place const at = locate(p);
     if (!at.exact || at.seen.is_free() || at.seen.is_opening()) return false;
     if (at.seen.kind() == scatter::run_head) return true;
     auto const chunk = at_.bits_of(at);
-    // relaxed: the owner of a live block asks, or gets a guess.
+    // relaxed: the answer is exact for the block's owner, and a guess for any other thread.
     return (chunk.bits.ref().load(simt::relaxed) >> chunk.bit & 1) != 0;
   }
   // Whether p lies in a page.
@@ -200,10 +206,12 @@ class basic_scatteralloc {
     return heap;
   }
 
-  // ---- growth (has_grow, has_trim), in pages: the paper's memory that is added between kernels
+  // ---- growth (has_grow, has_trim), in pages. The paper too adds memory between kernels
 
-  // A page.
+  // The fewest initial bytes: those of one page and the metadata.
   [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t) { return layout_type::bytes_for(1, state_bytes); }
+  // As create(), for a heap that begins with `initial_bytes` of the reserved addresses `whole`. `map` provides the memory. Throws
+  // plain_error if `initial_bytes` holds no page.
   [[nodiscard]] static basic_scatteralloc create_growable(memory::region whole, simt::size_t initial_bytes, memory::map_function const& map,
                                                           stream_ref stream) {
     basic_scatteralloc heap{layout_type::over(whole, state_bytes), whole};
@@ -217,23 +225,25 @@ class basic_scatteralloc {
     heap.add_pages(0, pages, map, stream);
     return heap;
   }
+  // Grows the heap to as many pages as `new_bytes` holds together with the metadata. Waits for the stream.
   void grow(simt::size_t new_bytes, memory::map_function const& map, stream_ref stream) const {
     scatter::uint32_t const there = num_pages(stream), wanted = pages_within(new_bytes);
     if (wanted > there) add_pages(there, wanted, map, stream);
   }
-  // One page stays.
+  // Removes the free pages at the end of the heap, except the first page. Returns the bytes of the removed pages. Waits for the stream.
   [[nodiscard]] simt::size_t trim(stream_ref stream) const {
     scatter::uint32_t const there = num_pages(stream);
     std::vector<scatter::slab_word> states(there);
     simt::copy(states.data(), at_.states, states.size() * sizeof(scatter::slab_word), stream);
     simt::synchronize(stream);
     scatter::uint32_t left = there;
-    // Ends: `left` falls.
+    // Ends: `left` falls to 1.
     while (left > 1 && states[left - 1].is_free()) --left;
     if (left != there) set_pages(left, stream);
     return simt::size_t{there - left} * Config.page_bytes;
   }
 
+  // Held bytes are whole pages. The peak is not recorded. Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
     scatter::uint32_t const there = num_pages(stream);
     auto const found = scatter::count_pages(at_, &state_->scratch, there, false, stream);
@@ -244,21 +254,20 @@ class basic_scatteralloc {
             0};
   }
 
-  // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
+  // Checks the whole heap. Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] scatter::audit verify(stream_ref stream) const { return scatter::verify(at_, state_, &state_->scratch, stream); }
 #endif
 
-  // The geometry and the state, for tests and tools.
+  // The layout and the state, for tests and tools.
   [[nodiscard]] GPUHEAP_HD layout_type const& geometry() const { return at_; }
   [[nodiscard]] GPUHEAP_HD state_type* state() const { return state_; }
 
  private:
-  // Up to `wanted` chunks for `units` in one page, from page `start` on.
+  // Reserves up to `wanted` chunks for requests of `units` units in one page. The search begins at page `start`.
   [[nodiscard]] GPUHEAP_FN scatter::grant reserve(unsigned units, unsigned wanted, scatter::uint32_t start) const {
     auto const state = at_.state(start);
     scatter::slab_word seen = state.look();
-    // Ends: a pass that goes on lost the word to another thread's change, which is progress of that one, and goes on with what that left.
-    // Lock-free.
+    // Ends: a pass that does not return lost the word to another thread's change, which is that thread's progress. Lock-free.
     GPUHEAP_NO_UNROLL
     while (at_.has_room(seen, units)) {
       scatter::slab_word const before = seen;
@@ -268,18 +277,19 @@ class basic_scatteralloc {
     return state_->search(units, wanted, start);
   }
 
+  // Returns a run of pages for `bytes` bytes, or nullptr.
   GPUHEAP_FN void* malloc_run(simt::size_t bytes) const {
-    // Before any arithmetic that could wrap.
+    // This comes before any arithmetic that could wrap around.
     if (bytes > simt::size_t{at_.max_pages} * Config.page_bytes) return nullptr;
     return state_->take_run(simt::ceil_div(bytes, Config.page_bytes));
   }
 
   [[nodiscard]] GPUHEAP_FN bool page_is_there(simt::size_t page) const {
     if (page < at_.sure_pages) return true;
-    // Possibly stale, but for the number of pages, which no kernel changes.
+    // The cached load may return an old active super block, but the number of pages is right, since no kernel changes it.
     return page < scatter::extent{simt::load_cached(state_->extent_bits)}.pages();
   }
-  // The chunk or run that p would be the start of.
+  // The chunk or run that begins at p, if the result is `exact`.
   [[nodiscard]] GPUHEAP_FN scatter::place locate(void const* p) const {
     scatter::place at;
     auto const* const byte = static_cast<char const*>(p);
@@ -321,13 +331,13 @@ class basic_scatteralloc {
     simt::synchronize(stream);
     return there.pages();
   }
-  // A state without pages.
+  // Writes the state of a heap that has no pages yet.
   void write_state(stream_ref stream) const {
     state_type initial{};
     initial.at = at_;
     simt::copy(state_, &initial, sizeof initial, stream);
   }
-  // Makes pages first..end-1 usable. Nothing has changed if map() throws.
+  // Adds the pages first..end-1, and provides their memory. Throws what map() throws; the heap has not changed then.
   void add_pages(scatter::uint32_t first, scatter::uint32_t end, memory::map_function const& map, stream_ref stream) const {
     simt::size_t const more = end - first, first_region = first / Config.region_pages;
     simt::size_t const regions = at_.num_regions(end) - first_region;
@@ -339,13 +349,13 @@ class basic_scatteralloc {
     simt::fill(at_.masks + first, 0, more * sizeof(scatter::uint32_t), stream);
     set_pages(end, stream);
   }
-  // The heap has so many pages now, and its hints know of nothing.
+  // Sets the number of the heap's pages, and resets all hints.
   void set_pages(scatter::uint32_t pages, stream_ref stream) const {
     simt::fill(at_.visits, 0, simt::size_t{at_.num_regions(pages)} * sizeof(scatter::uint32_t), stream);
     simt::fill(state_->full_regions, 0, sizeof state_->full_regions, stream);
     scatter::uint64_t const extent_bits = scatter::extent::of(pages, 0).bits, runs_end = state_type::end_bias + pages;
     simt::copy(&state_->runs_end, &runs_end, sizeof runs_end, stream);
-    // The last: num_pages() reads it, so that what failed before it is done again.
+    // This copy comes last, because num_pages() reads the word: if a step before it has failed, the next call repeats all steps.
     simt::copy(&state_->extent_bits, &extent_bits, sizeof extent_bits, stream);
   }
 #endif

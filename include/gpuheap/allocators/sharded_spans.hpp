@@ -1,22 +1,21 @@
 // The default allocator: a few shard words for each size class, from which warps claim slots by one atomic.
 //
-// malloc: the lanes of a warp that ask for one class add their number to a shard word of the class. The old value names a span and the
-// first
-//         of their slots; unused slots touch no other memory. The claim that reaches the end of a span refills the shard. Other warps wait,
-//         or claim from another shard.
-// free:   one fetch_or for each word of the spans' bitmaps in which the warp frees slots. A word that became entirely free is counted. A
-// span
-//         of which all slots are free becomes unused memory, for any class and any larger request.
-// Reuse:  an active span of which nothing is live is reset. Refills reuse partial spans that earlier launches left. Before a request is
-//         refused, every free slot of its class and of larger ones is looked at, and what other classes' shards hold unused is drained.
+// malloc   The lanes of a warp that ask for one class add their number to a shard word of the class. The old value names a span and the
+//          first of their slots. A claim of unused slots touches no other memory. The claim that reaches the end of a span refills the
+//          shard. Other warps of the shard wait, or claim from another shard.
+// free     A warp executes one fetch_or for each word of a span's bitmap in which its lanes free slots. The fetch_or that makes a word
+//          entirely free counts the word. A span all of whose slots are free becomes unused memory, for any class and any larger request.
+// Reuse    The free that leaves no slot of an active span live resets the span. Refills reuse partial spans that earlier launches left.
+//          Before malloc refuses a request, it looks at every free slot of the request's class and of larger ones, and drains the unused
+//          slots that the shards of other classes hold.
 //
-// Progress: malloc is blocking. Before the end of a span it is wait-free. There it waits for the thread that refills the shard, and that
-// thread waits for nobody. free is lock-free, and mostly wait-free. malloc returns nullptr only after a search that found no slot of the
-// class or a larger one and no free page, and that no other thread's relocation crossed.
+// Progress: malloc is blocking. It is wait-free while its shard's span has slots. At the span's end it waits for the thread that refills
+// the shard, and that thread waits for no other. free is lock-free, and mostly wait-free. malloc returns nullptr only after a search that
+// found no slot of the class or of a larger one and no free page, and during which no other thread relocated memory.
 //
-// docs/allocator.md has drawings and a table of transitions for each word. The allocator was not published before. It descends from our own
+// docs/allocator.md has drawings and a table of transitions for each word. The allocator was not published before. It follows from our own
 // measurements (docs/decisions/) and from ideas of allocators in this folder: warp aggregation (XMalloc), bitmaps whose words lie apart
-// (ScatterAlloc), slabs that change class when empty (Halloc), contiguous segments found in bitmap trees (Gallatin).
+// (ScatterAlloc), slabs that change their class when they are empty (Halloc), contiguous segments found in bitmap trees (Gallatin).
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -39,21 +38,21 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 #if GPUHEAP_HAS_HOST
 namespace sharded {
 
-// A number that no other heap of this process has, until 2^26 were made.
+// Returns a number of 26 bits, which no other of the first 2^26 heaps of this process has. Any host thread.
 [[nodiscard]] inline unsigned next_heap_id() {
   static unsigned last = 0;
-  // relaxed: only the number matters.
+  // relaxed: the counter orders nothing; each call needs only a number of its own.
   return __atomic_fetch_add(&last, 1u, __ATOMIC_RELAXED) & 0x3ffffffu;
 }
 
-// In list.hpp, which leaks.hpp includes.
+// Returns every live block. Defined in list.hpp, which leaks.hpp includes.
 template <class Runs>
 [[nodiscard]] std::vector<block_info> blocks(layout const& at, Runs* heap, stream_ref stream);
 
 }  // namespace sharded
 #endif
 
-// `Named::tuned` has the parameters.
+// The allocator with the parameters `Named::tuned` (policy.hpp).
 template <class Named>
 class basic_sharded_spans {
  public:
@@ -74,27 +73,29 @@ class basic_sharded_spans {
 
   basic_sharded_spans() = default;
 
-  // The findings of a free's own atomics, and the data of its remaining work.
+  // One lane's result of mark(): the data that finish_marked() needs. `before`: the slot word before this lane's atomic, or 0 if another
+  // lane's atomic set the bit. `claimed`: the shard word, or 0 if the span has no unclaimed slot.
   struct marked {
     sharded::freed f;
     structures::span_tag tag;
     unsigned page = 0;
-    simt::uint64_t before = 0, claimed = 0;  // the word that this lane's atomic returned; the shard word
+    simt::uint64_t before = 0, claimed = 0;
   };
 
   // ---- device: any thread, any divergence
 
-  // Returns at least `bytes` (0 counts as 1), aligned to 16; nullptr if nothing fits.
-  // Ordering: what the last owner of the memory did to it before its free happens before what the caller does to it.
+  // Returns memory of at least `bytes` bytes (0 counts as 1), aligned to 16 bytes; nullptr if no free memory fits.
+  // Ordering: the last owner's accesses to the memory, up to its free, happen before the caller's accesses.
   GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (bytes > at_.largest_slot()) return malloc_pages(bytes, 1);
     return malloc_class(structures::size_classes::class_of(bytes == 0 ? 1 : static_cast<unsigned>(bytes)));
   }
 
-  // The same with an alignment that is a power of two up to 2 MiB; nullptr for other alignments. free() frees it.
+  // As malloc(), with memory aligned to `alignment` bytes, a power of two up to 2 MiB; nullptr for any other alignment. free() frees the
+  // memory.
   GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > max_alignment) return nullptr;
-    // Spans begin at pages, so their slots are aligned to at most that.
+    // A span begins at a page boundary, so a slot is aligned to a page's size at most.
     if (bytes <= at_.largest_slot() && alignment <= at_.page_bytes()) {
       unsigned const c =
           structures::size_classes::class_of_aligned(bytes == 0 ? 1 : static_cast<unsigned>(bytes), static_cast<unsigned>(alignment));
@@ -104,28 +105,29 @@ class basic_sharded_spans {
     return malloc_pages(bytes == 0 ? 1 : bytes, alignment <= at_.page_bytes() ? 1 : static_cast<unsigned>(alignment >> at_.page_shift));
   }
 
-  // Frees p. A pointer that malloc did not return, or that was freed already, changes nothing and is reported. There are two exceptions
-  // that no allocator can tell: the memory was handed out again meanwhile; or it is being released at this moment by a free of the last
-  // other slot. The second free of memory that became unused, or whose span was reset, is reported as foreign.
+  // Frees p. A pointer that malloc did not return, or that was freed already, changes nothing and is reported. A second free is not
+  // detected in two cases: malloc has handed out the memory again, or another thread's free releases the memory's span at the same moment.
+  // The second free of memory that became unused, or whose span was reset, is reported as foreign.
   GPUHEAP_FN free_status free(void* p) const {
     return free(p, [](void*, free_status) {});
   }
-  // The same. refused(p, status) is called where nothing is changed because p is foreign or freed already: early, so that p need not be
-  // kept in a register.
+  // The same, and calls refused(p, status) if p is foreign or was freed already. The call comes before the rest of the work, so that no
+  // register keeps p until the end.
   template <class Refused>
   GPUHEAP_FN free_status free(void* p, Refused refused) const {
     // One captured mask for the whole call: the lanes that free together.
     simt::lane_mask const here = simt::active_mask();
-    // Of a whole warp the compiler knows the mask: its operations need no check that the lanes are together.
+    // all_lanes is a compile-time constant, so warp operations over it need no check that the lanes have converged.
     marked m;
     bool const rare = here == simt::all_lanes ? mark(simt::all_lanes, p, m) : mark(here, p, m);
     if (!rare) return p == nullptr ? free_status::null : free_status::done;
     return finish_marked(here, p, m, refused);
   }
 
-  // The same for code that is called rather than inlined: it saves each register that it uses beyond a few, so it has little to do. Frees p
-  // if all lanes of a whole warp call, with the slots of one span in their order. Returns false, and has done nothing, if they do not.
-  // Otherwise `status` is what free() would return; where there is more to do, it comes from far(marked), which calls finish_marked().
+  // A free for programs that call it rather than inline it. A called function saves each register that it uses beyond a few, so this one
+  // serves one case only and needs few registers. It frees p if all lanes of a whole warp call, and their pointers are consecutive slots of
+  // one span in the order of the lanes. Otherwise it does nothing and returns false. If it returns true, it has set `status`. If work
+  // remains, the status is the result of far(marked), which calls finish_marked().
   template <class Far>
   GPUHEAP_FN bool free_neighbours(void* p, free_status& status, Far far) const {
     if (simt::active_mask() != simt::all_lanes) return false;
@@ -143,7 +145,7 @@ class basic_sharded_spans {
       status = far(m);
     return true;
   }
-  // The remaining work of a free, where mark() or free_neighbours() reports some. All lanes of `here` call.
+  // Does the work of a free that mark() or free_neighbours() left, and returns the lane's status. All lanes of `here` call.
   template <class Refused>
   GPUHEAP_FN free_status finish_marked(simt::lane_mask here, void* p, marked const& m, Refused refused) const {
     free_status status = m.f.is_null() ? free_status::null : free_status::done;
@@ -153,7 +155,8 @@ class basic_sharded_spans {
       status = control_->finish_free(here, p, m.page, m.f, m.before, refused);
       unsigned page = last_of != 0 ? m.page : structures::segment_map::none;
       if (control_->count_groups(here, m.page, m.f, page) && Tuning.resets) {
-        // Spans ended, which takes many registers. So this is looked up again rather than kept.
+        // count_groups() ended a span, which takes many registers. So the tag and the shard word are loaded again rather than kept over the
+        // call.
         tag = at_.tag_of(page).tag;
         last_of = tag.may_have_unclaimed() ? at_.shard(tag.size_class(), tag.shard()).load(simt::relaxed) : 0;
         if (!structures::shard_word{last_of}.mostly_claimed(page, tag.is_successor())) last_of = 0;
@@ -165,9 +168,9 @@ class basic_sharded_spans {
     return status;
   }
 
-  // Whether the block at p holds `bytes` where it is from now on. One in a slot does up to the slot's size. A larger one does if the pages
-  // behind it are free; pages that it needs no more are released. False: nothing has changed. Ordering: as malloc's for memory that comes,
-  // as free's for memory that goes.
+  // Resizes the block at p to `bytes` bytes without moving it. Returns whether it did; if not, nothing has changed. A block in a slot can
+  // have up to the slot's size. A larger block grows if the pages behind it are free, and releases the pages that it no longer needs.
+  // Ordering: memory that the block gains is ordered as by malloc(), memory that it loses as by free().
   [[nodiscard]] GPUHEAP_FN bool try_resize(void* p, simt::size_t bytes) const {
     simt::size_t const page = at_.page_of(p);
     auto const found = at_.tag_of(page);
@@ -179,7 +182,7 @@ class basic_sharded_spans {
     return sharded::resize_large(control_, static_cast<unsigned>(page), at_.large_pages(bytes == 0 ? 1 : bytes));
   }
 
-  // Bytes that the block at p may use: at least what was asked. 0 if p is not the start of a block.
+  // Returns the bytes that the owner of the block at p may use, which is at least the request. Returns 0 if p is not the start of a block.
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void const* p) const {
     simt::size_t const page = at_.page_of(p);
     auto const found = at_.tag_of(page);
@@ -210,7 +213,8 @@ class basic_sharded_spans {
 
   [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const { return owns(p); }
 
-  // Bytes that a request of `bytes` takes; `bytes` if the heap can never have so many. Host and device.
+  // Returns the bytes of the slot or the pages that a request of `bytes` takes, or `bytes` itself if the heap is smaller than that. Host
+  // and device.
   [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const {
     if (bytes <= at_.largest_slot()) {
       return structures::size_classes::slot_bytes(structures::size_classes::class_of(bytes == 0 ? 1 : static_cast<unsigned>(bytes)));
@@ -229,7 +233,8 @@ class basic_sharded_spans {
         text_of("gpuheap: a region of %zu bytes is too small for this allocator: give it at least %zu", where.bytes, min_region_bytes()));
   }
 
-  // Initialises the region in stream order and returns a view of the heap. An earlier heap in the region is forgotten.
+  // Initialises the region in stream order and returns a view of the heap. An earlier heap in the region is forgotten. Throws plain_error
+  // if the region is too small.
   [[nodiscard]] static basic_sharded_spans create(memory::region where, stream_ref stream) {
     auto const plan = sharded::plan_layout(where, sizeof(control), where.bytes, false);
     if (plan.shape.num_pages == 0) throw too_small(where);
@@ -242,14 +247,16 @@ class basic_sharded_spans {
     return heap;
   }
 
-  // ---- growth (has_grow, has_trim), in whole segments: a 2048th of the region, but 64 KiB at least and 4 MiB at most
+  // ---- growth (has_grow, has_trim), in whole segments: each about a 2048th of the region, at least 64 KiB and at most 4 MiB
 
-  // Metadata for all that the heap may have, and one segment with its own.
+  // Returns the fewest bytes with which a heap that may grow to `whole_bytes` can begin: the fixed metadata of the whole heap, and one
+  // segment with the metadata of its own.
   [[nodiscard]] static simt::size_t min_initial_bytes(simt::size_t whole_bytes) {
-    // Any address will do: only distances matter.
+    // The plan depends only on distances between addresses, so it may be made for any address.
     memory::region const whole{reinterpret_cast<void*>(simt::uintptr_t{1} << 40), whole_bytes};
     simt::size_t needed = min_region_bytes();
-    // Ends: `initial` rises, and what a heap needs that begins with it rises in few steps.
+    // Ends: `initial` rises with every pass, and `needed` takes few values: it depends on `initial` only through the strides that
+    // plan_layout() chooses.
     for (simt::size_t initial = 0; initial != needed;) {
       initial = needed;
       auto const plan = sharded::plan_layout(whole, sizeof(control), initial, true);
@@ -260,6 +267,8 @@ class basic_sharded_spans {
     }
     return needed;
   }
+  // As create(), for a heap that begins with `initial_bytes` of the reserved addresses `whole`. `map` provides the memory. Throws
+  // plain_error if `initial_bytes` holds no segment.
   [[nodiscard]] static basic_sharded_spans create_growable(memory::region whole, simt::size_t initial_bytes,
                                                            memory::map_function const& map, stream_ref stream) {
     auto const plan = sharded::plan_layout(whole, sizeof(control), initial_bytes, true);
@@ -276,17 +285,20 @@ class basic_sharded_spans {
     parts.add({0, segments}, map, stream);
     return heap;
   }
+  // Grows the heap to as many whole segments as `new_bytes` holds together with the metadata. Waits for the stream.
   void grow(simt::size_t new_bytes, memory::map_function const& map, stream_ref stream) const {
     unsigned const there = segments_there(stream), wanted = parts().segments_within(new_bytes);
     if (wanted > there) parts().add({there, wanted}, map, stream);
   }
-  // First drains the shards that hold spans without using them. One segment stays.
+  // Drains all shards, then removes the free segments at the end of the heap, except the first segment. Returns the bytes of the removed
+  // segments. Waits for the stream.
   [[nodiscard]] simt::size_t trim(stream_ref stream) const {
     launch(simt::warp_lanes, sharded::reclaim_all<Named>{control_}, {.block_threads = simt::warp_lanes, .stream = stream});
     return simt::size_t{parts().remove_free(segments_there(stream), stream)} << at_.segment_shift();
   }
 
-  // The bytes that the heap holds now, and the most since create(). Waits for the stream.
+  // Returns the bytes of pages that spans and large allocations hold now, the bytes of metadata, and the most bytes of pages held since
+  // create(). Waits for the stream.
   [[nodiscard]] allocator_footprint footprint(stream_ref stream) const {
     unsigned pages = 0, peak_held = 0, num_free = 0, least_free = 0;
     simt::copy(&pages, &control_->pages_there, sizeof pages, stream);
@@ -300,27 +312,28 @@ class basic_sharded_spans {
             simt::size_t{peak_held} << at_.page_shift};
   }
 
-  // The live blocks by size (has_live_blocks). Waits for the stream; no kernel may be running on the heap.
+  // Counts the live blocks of each size (has_live_blocks). Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const {
     return sharded::live_blocks<sharded::spans>(at_, control_, stream);
   }
-  // Every live block, by address (has_blocks). Waits for the stream; no kernel may be running on the heap. For those who include leaks.hpp.
+  // Returns every live block, in the order of addresses (has_blocks). Waits for the stream; no kernel may be running on the heap. A program
+  // that calls it includes leaks.hpp.
   [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const {
     return sharded::blocks<sharded::spans>(at_, control_, stream);
   }
   // Bytes of the largest request that may ever be served.
   [[nodiscard]] simt::size_t largest_request() const { return at_.heap_bytes(); }
 
-  // How much is live (has_census). In stream order.
+  // Stores the number of live blocks and their bytes in device memory at `into`, in stream order (has_census).
   void take_census(live_total* into, stream_ref stream) const { sharded::take_census<sharded::spans>(at_, control_, into, stream); }
 
-  // Walks the whole heap. Waits for the stream; no kernel may be running on the heap.
+  // Checks the invariants of the whole heap, which verify.hpp lists. Waits for the stream; no kernel may be running on the heap.
   [[nodiscard]] sharded::audit verify(stream_ref stream = {}) const { return sharded::verify<sharded::spans>(at_, control_, stream); }
 #endif
 
-  // No block lies before it (has_blocks_begin).
+  // The address of the first segment: no block lies before it (has_blocks_begin).
   [[nodiscard]] GPUHEAP_HD void const* blocks_begin() const { return at_.base; }
-  // The geometry, for tests and tools.
+  // The layout and the control block, for tests and tools.
   [[nodiscard]] GPUHEAP_HD sharded::layout const& geometry() const { return at_; }
   [[nodiscard]] GPUHEAP_HD control* control_block() const { return control_; }
 
@@ -328,16 +341,16 @@ class basic_sharded_spans {
   static constexpr sharded::tuning Tuning = Named::tuned;
   static constexpr simt::size_t max_alignment = simt::size_t{2} << 20;
 
-  // A lane's part in the atomics of a warp. `lanes`: those whose bits one atomic sets; the lowest of them executes it. `mask`: the bits
-  // that this lane is to set, 0 if another lane sets its bit.
+  // A lane's part in the atomics by which a warp frees slots. `lanes`: the lanes whose bits one atomic sets; the lowest of them executes
+  // it. `mask`: the bits that this lane's atomic sets, or 0 if another lane's atomic sets this lane's bit.
   struct share {
     simt::lane_mask lanes = 0;
     simt::uint64_t mask = 0;
   };
 
-  // Sets the bits of the slots that the lanes of `here` free. False: that was all, and m is not written. True: there is more to do, for a
-  // pointer that is not a live slot; a span that is to be listed; a group that became free, and perhaps its span; or a span that may have
-  // to be reset. All lanes of `here` call.
+  // Sets the bits of the slots that the lanes of `here` free. Returns false if no work remains; m then means nothing. Returns true if some
+  // remains: a pointer is not a live slot, a span has to be listed, a group (and perhaps its span) became free, or a span may have to be
+  // reset. All lanes of `here` call.
   GPUHEAP_FN bool mark(simt::lane_mask here, void* p, marked& m) const {
     using structures::slot_map;
     simt::size_t const page = at_.page_of(p);
@@ -350,17 +363,17 @@ class basic_sharded_spans {
     share const mine = several ? aggregate(here, at, map, w, b) : share{here, at.exact() ? simt::uint64_t{1} << b : 0};
     return mark_slots(here, at, mine, several, p == nullptr, m);
   }
-  // The same once this lane knows its slot and its part in the warp's atomics.
+  // The second part of mark(), for a lane that knows its slot and its share of the warp's atomics.
   GPUHEAP_FN bool mark_slots(simt::lane_mask here, sharded::layout::place const& at, share const& mine, bool several, bool is_null,
                              marked& m) const {
     using structures::slot_map;
     auto const map = at_.slots_of(at.page);
     unsigned const w = at.slot / slot_map::slots_per_word;
-    // relaxed: this lane's look at its own slot while that is live. Afterwards the span might be reset.
+    // relaxed: this lane's slot is live until the atomic below, and until then no thread resets its span.
     structures::shard_word claimed{};
     if (at.exact() && at.tag.may_have_unclaimed()) claimed.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
-    // Every lane's accesses to its memory, and that look, come before the fence of the lane that acts for it. The atomics below come after
-    // the fence, and pass all that on.
+    // Every lane's accesses to its memory, and its load of the shard word, come before the fence of the lane that executes the atomic for
+    // it. The atomics below come after the fence, and pass those accesses on.
     if (several) simt::sync_warp(here);
     simt::fence(simt::release);
     // relay: as in slot_map::give().
@@ -368,11 +381,12 @@ class basic_sharded_spans {
     unsigned full = 0;
     if (mine.mask != 0) {
       before = map.at(w).fetch_or(mine.mask, simt::relay);
-      // The group is computed from the slot, not from w: so one register less is kept.
+      // The group's number is computed from the slot rather than from w, which saves a register.
       if (slot_map::completes(before, mine.mask))
         full = map.count_words(at.slot / (slot_map::slots_per_word * slot_map::words_per_group), 1) + 1;
     }
-    // Near the first unclaimed slot there is more to ask: is this slot claimed, and is this free the span's last?
+    // For a slot near the first unclaimed one, two more facts matter: whether the slot was claimed at all, and whether its free leaves no
+    // slot of the span live.
     bool const found_bits = (before & (mine.mask | slot_map::unlisted)) != 0, crossed = full == slot_map::words_per_group,
                near_end = claimed.may_be_near_next(at.page, at.slot, Tuning.resets ? sharded::resets::near_end(full != 0) : 0);
     bool const special = !at.exact() || found_bits || crossed || near_end;
@@ -387,38 +401,39 @@ class basic_sharded_spans {
     m = {f, at.tag, at.page, before, claimed.bits};
     return simt::any_of(here, f.is_rare() || f.is_last());
   }
-  // The part of a lane that frees bit b of a word, where the lanes `with` of `here` free neighbouring slots in their order: in one word or
-  // two. `rank`: of this lane in `with`, to which it belongs if it is `exact`.
+  // The share of a lane that frees bit b of a word. The lanes `with`, a subset of `here`, free consecutive slots in the order of the lanes,
+  // in one word or two. `exact`: this lane is in `with`; `rank` is then its position there.
   GPUHEAP_FN static share share_of_neighbours(simt::lane_mask here, simt::lane_mask with, bool exact, unsigned b, unsigned rank) {
     bool const in_second = b < rank;
     simt::lane_mask const second = simt::ballot(here, exact && in_second), lanes = in_second ? second : with & ~second;
     bool const leads = exact && (rank == 0 || b == 0);
     return {lanes, leads ? simt::uint64_t{simt::all_lanes >> (simt::warp_lanes - simt::popcount(lanes))} << b : 0};
   }
-  // Aggregates the frees of the lanes of `here`, two or more: this lane's slot is `at`, bit b of word w of `map`. All of them call.
+  // Aggregates the frees of the two or more lanes of `here`, and returns this lane's share. This lane's slot is `at`: bit b of word w of
+  // `map`. All lanes of `here` call.
   GPUHEAP_FN static share aggregate(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map, unsigned w,
                                     unsigned b) {
     simt::lane_mask const with = simt::ballot(here, at.exact()), me = simt::lane_mask{1} << simt::lane_id();
     unsigned const first = simt::lowest_bit(with == 0 ? me : with), rank = simt::popcount(with & (me - 1));
-    // Mostly a warp frees what it claimed together, in the same order: neighbouring slots, in one word or two.
+    // A warp mostly frees together, and in the same order, the slots that it claimed together: consecutive ones, in one word or two.
     auto const span = at.exact() ? reinterpret_cast<simt::uint64_t>(map.words) : 0;
     auto const span0 = simt::shuffle(here, span, first);
     unsigned const slot0 = simt::shuffle(here, at.slot, first);
     bool const in_order = span == span0 && at.slot == slot0 + rank;
     if (simt::all_of(here, in_order || !at.exact())) return share_of_neighbours(here, with, at.exact(), b, rank);
-    // Several sizes: the same for each word.
+    // Otherwise the lanes of each word are a group. A group that frees consecutive slots in the order of its lanes shares one atomic.
     auto const word = at.exact() ? reinterpret_cast<simt::uint64_t>(map.words + w) : 0;
     structures::warp_group const same = structures::warp_group::of_equal(here, word);
     bool const follows = at.slot == simt::shuffle(here, at.slot, same.leader()) + same.rank();
     simt::lane_mask const others = simt::ballot(here, at.exact() && !follows);
     simt::uint64_t const bit = at.exact() ? simt::uint64_t{1} << b : 0;
     if (others != 0) {
-      // In any order, but in one word or two.
+      // Slots in any order, if they lie in one word or two, take one atomic for each word.
       simt::uint64_t const word0 = simt::shuffle(here, word, first), word1 = simt::shuffle(here, word, simt::highest_bit(with));
       if (simt::all_of(here, word == word0 || word == word1 || !at.exact())) {
         simt::uint64_t const m0 = structures::reduce_or(here, word == word0 ? bit : 0);
         simt::uint64_t const m1 = word0 != word1 ? structures::reduce_or(here, word == word1 ? bit : 0) : 0;
-        // If the warp frees a pointer twice at once, each lane sets its own bit and learns its own outcome.
+        // If two lanes free the same slot, each lane executes an atomic of its own, whose result tells it whether it came second.
         if (!at.exact() || simt::popcount(m0) + simt::popcount(m1) != simt::popcount(with)) return {me, bit};
         return {same.mask, same.leads() ? word == word0 ? m0 : m1 : 0};
       }
@@ -427,7 +442,7 @@ class basic_sharded_spans {
     return {same.mask, same.leads() ? simt::low_bits(same.size()) << b : 0};
   }
 
-  // Slots of class c, all of which are aligned to 16 << lg_alignment bytes.
+  // Returns a slot of class c or of a larger class, aligned to 16 << lg_alignment bytes, or nullptr. All slots of class c are aligned so.
   GPUHEAP_FN void* malloc_class(unsigned c, unsigned lg_alignment = 0) const {
     // One captured mask for the whole call, the slow path included.
     simt::lane_mask const here = simt::active_mask();
@@ -445,26 +460,28 @@ class basic_sharded_spans {
     // All lanes acquire what their leader acquired.
     simt::sync_warp(here);
     if (simt::all_of(here, claimed.serves(g.size()))) return at_.address(claimed.page(), claimed.next() + g.rank(), c);
-    // The lanes of a group search together, for slots that suit all of them.
+    // The lanes of a group search together, for slots with the greatest alignment that one of them asked for.
     lg_alignment = greatest(g.mask, lg_alignment);
     return simt::far_call(&sharded::malloc_far<Named>, control_, here, g.mask,
                           sharded::demand::of(c, k, 0, g.size(), lg, lg_alignment, sharded::is_uniform(num_here, g.size())), claimed.bits);
   }
 
-  // The greatest of the lanes' numbers, each below 32.
+  // The greatest `number` of the lanes of `group`. Each number is below 32.
   [[nodiscard]] GPUHEAP_FN static unsigned greatest(simt::lane_mask group, unsigned number) {
     return simt::highest_bit(simt::reduce_or(group, 1u << number));
   }
 
-  // A slot for this lane alone; `me` is its bit.
+  // The same for this lane alone. `me` is the lane's bit.
   GPUHEAP_FN void* malloc_alone(simt::lane_mask me, unsigned c, unsigned lg_alignment) const {
     unsigned const lg = sharded::lg_shards_of_group<Tuning>(sharded::warps_of_launch(), at_, c, 1, 1), k = sharded::shard_of_warp(lg);
+    // consume: as in malloc_class().
     structures::shard_word const claimed{at_.shard(c, k).fetch_add(1, simt::consume)};
     if (claimed.serves(1)) return at_.address(claimed.page(), claimed.next(), c);
     return simt::far_call(&sharded::malloc_far<Named>, control_, me, me, sharded::demand::of(c, k, 0, 1, lg, lg_alignment, false),
                           claimed.bits);
   }
 
+  // Returns whole pages for `bytes` bytes, of which the first is aligned to `alignment` pages, or nullptr.
   GPUHEAP_FN void* malloc_pages(simt::size_t bytes, unsigned alignment) const {
     if (bytes > at_.heap_bytes()) return nullptr;
     return simt::far_call(&sharded::malloc_large_far<Named>, control_, simt::active_mask(), at_.large_pages(bytes), alignment);
@@ -476,7 +493,7 @@ class basic_sharded_spans {
         control_{reinterpret_cast<control*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128) + plan.control_at)},
         id_{sharded::next_heap_id()} {}
 
-  // Writes a control block without segments.
+  // Writes the control block of a heap that has no segment yet.
   void write_control(stream_ref stream) const {
     control initial{};
     initial.at = at_;
@@ -495,12 +512,12 @@ class basic_sharded_spans {
 
   sharded::layout at_;
   control* control_ = nullptr;
-  simt::size_t metadata_bytes_ = 0;  // 0: as much as the heap's segments need
-  unsigned id_ = 0;                  // tells this process's heaps apart, in 26 bits
+  simt::size_t metadata_bytes_ = 0;  // of a heap that does not grow; 0 if it grows
+  unsigned id_ = 0;                  // see next_heap_id(); lanes that use different heaps form different groups
 };
 
 using sharded_spans = basic_sharded_spans<sharded::shipped>;
-// The same with other parameters.
+// The allocator with parameters of the program's own.
 template <sharded::tuning Tuning>
 using tuned_sharded_spans = basic_sharded_spans<sharded::tuned_as<Tuning>>;
 static_assert(device_allocator<sharded_spans> && has_try_resize<sharded_spans>);

@@ -39,7 +39,7 @@
 //   is;
 // - at most one of N lanes that wait for a class refills it, and it keeps a block of the superblock. N misses therefore take only one
 //   superblock, and the refilling lane cannot lose its block to others;
-// - all bits of a superblock are taken at once, so it needs neither the count, nor the version tag, nor the cap of ten million passes;
+// - all bits of a superblock are taken at once, so the published count, version tag and cap of ten million passes are not needed;
 // - superblocks go back to the backing. If the backing refuses a superblock, a direct block serves the request, if that fits;
 // - results are aligned to 16 bytes, pointers are stored in full, and sizes have 64 bits;
 // - a tag holds a checksum of its address. A free of a pointer without a valid tag is refused. A second free of a block is refused as long
@@ -104,9 +104,9 @@ class basic_xmalloc {
       .full_reuse = Backing::traits.full_reuse,
   };
 
-  // `bytes` > 0. Lanes that call together may be served together.
+  // Returns memory of `bytes` > 0 bytes; nullptr if there is none. Lanes that call together may share a block.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    if (bytes > largest_request) return nullptr;  // before any sum
+    if (bytes > largest_request) return nullptr;  // before any sum that could wrap around
     // The lanes that ask this heap for a small block.
     auto const group =
         structures::warp_group::of_equal(simt::active_mask(), bytes < Config.merge_below ? to_word(reinterpret_cast<char*>(state_)) : 0);
@@ -163,7 +163,8 @@ class basic_xmalloc {
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Backing> { return backing_.owns(p); }
 
 #if GPUHEAP_HAS_HOST
-  // The queues take less than an eighth of a region's bytes beyond these.
+  // The fewest bytes that hold the queues, and the bytes that the backing needs. Beyond own_bytes_for(0), the queues take less than an
+  // eighth of a region.
   [[nodiscard]] static simt::size_t min_region_bytes() { return (layout::own_bytes_for(0) + Backing::min_region_bytes() + 2048) / 7 * 8; }
   [[nodiscard]] static simt::size_t own_bytes(simt::size_t region_bytes) requires(Backing::traits.process_wide) {
     return layout::own_bytes_for(region_bytes);
@@ -289,7 +290,8 @@ class basic_xmalloc {
     return free_status::done;
   }
 
-  // Returns blocks to their superblock. True if it is wholly free now. Another thread may have given the superblock back by the return.
+  // Puts `blocks`, a bit for each, back into their superblock. Returns whether the superblock is wholly free now. When the call returns,
+  // another thread may have given the superblock back to the backing.
   GPUHEAP_FN bool put_back(unsigned c, char* superblock, simt::uint32_t blocks) const {
     // acq_rel: releases the accesses to the blocks, and passes on those of earlier frees to the thread that takes the bits.
     simt::uint32_t const before = free_blocks(superblock).fetch_or(blocks, simt::acq_rel);
@@ -304,7 +306,8 @@ class basic_xmalloc {
     // taken.
     (void)second_level(c).try_push(to_word(superblock));
   }
-  // Takes a superblock from the second level with all its free blocks, which the caller owns from now on. nullptr: the level is empty.
+  // Takes a superblock from the second level with all its free blocks, which the caller owns from now on. Returns nullptr if the level is
+  // empty.
   [[nodiscard]] GPUHEAP_FN char* take_superblock(unsigned c, simt::uint32_t& blocks) const {
     simt::uint64_t word = 0;
     if (!second_level(c).try_pop(word)) return nullptr;
@@ -319,20 +322,21 @@ class basic_xmalloc {
     // release: the backing has the memory before a thread may make another superblock.
     word32{of_class(c).superblocks}.fetch_sub(1, simt::release);
   }
+  // Begins a move: a relocation of blocks or superblocks.
   GPUHEAP_FN void begin_move() const {
     relocations().begin();
     // release: pops are relaxed. A thread that misses an entry in its queue must see that a move is under way.
     simt::fence(simt::release);
   }
-  // If the second level holds more superblocks than the class keeps: takes one, and gives it to the backing if it is wholly free, else to
-  // the queue's end. Called once for each superblock that becomes wholly free.
+  // If the second level holds more superblocks than the class keeps, takes one. If it is wholly free, it goes to the backing, and otherwise
+  // to the queue's end. Called once for each superblock that becomes wholly free.
   GPUHEAP_FN void retire_one(unsigned c) const {
     if (second_level(c).size() <= simt::plain_read(of_class(c).spare)) return;
     begin_move();
     retire(c);
     relocations().end();
   }
-  // Does so for one superblock, within a move. False: the second level is empty.
+  // The same without the test of the level's size, during a move that the caller has begun. Returns false if the second level is empty.
   GPUHEAP_FN bool retire(unsigned c) const {
     simt::uint32_t blocks = 0;
     char* const superblock = take_superblock(c, blocks);
@@ -347,7 +351,8 @@ class basic_xmalloc {
 
   // ---- refill
 
-  // Called when the first level has no block: waits for a block, or refills the class from a superblock. nullptr: no memory is left.
+  // Called when the first level has no block: waits for a block, or refills the class from a superblock. Returns nullptr if no memory is
+  // left.
   [[nodiscard]] GPUHEAP_FN char* wait_for_block(unsigned c) const {
     word64 const word = refills(c);
     // relaxed: counts. A read-modify-write reads the latest number of failures.
@@ -399,7 +404,7 @@ class basic_xmalloc {
     if (some || !structures::relocation_count::quiet(search.moves) || relocations().read_end() != search.moves) return false;
     word64 const word = refills(c);
     simt::uint64_t now = word.load(simt::relaxed);
-    // Ends: a pass that goes on lost the word to another lane, and each search counts once. Lock-free. relaxed: a count.
+    // Ends: a pass that is repeated lost the word to another lane, and each search counts once. Lock-free. relaxed: a count.
     GPUHEAP_NO_UNROLL
     while (refill_word::failures(now) == search.failures &&
            !word.compare_exchange(now, now + refill_word::failure_one, simt::relaxed, simt::relaxed)) {
@@ -407,7 +412,7 @@ class basic_xmalloc {
     return true;
   }
 
-  // Called by a refiller: returns a block for the caller, and brings others to the first level. nullptr: no memory is left.
+  // Called by a refiller: returns a block for the caller, and brings others to the first level. Returns nullptr if no memory is left.
   [[nodiscard]] GPUHEAP_FN char* refill(unsigned c) const {
     simt::uint32_t blocks = 0;
     char* superblock = nullptr;
@@ -434,7 +439,7 @@ class basic_xmalloc {
   [[nodiscard]] GPUHEAP_FN static char* block_at(char* superblock, unsigned c, unsigned index) {
     return superblock + header_bytes + index * layout::block_bytes(c) + header_bytes;
   }
-  // Makes a superblock of memory from the backing, and takes all its blocks. nullptr: the backing has no memory.
+  // Makes a superblock of memory from the backing, and takes all its blocks. Returns nullptr if the backing has no memory.
   [[nodiscard]] GPUHEAP_FN char* new_superblock(unsigned c, simt::uint32_t& blocks) const {
     class_state& s = of_class(c);
     word32 const held{s.superblocks};
@@ -460,7 +465,7 @@ class basic_xmalloc {
     return superblock;
   }
 
-  // Gives the backing the wholly free superblocks of all classes. False: every queue was empty.
+  // Empties both levels of all classes, and gives the wholly free superblocks to the backing. Returns false if every queue was empty.
   GPUHEAP_FN bool flush() const {
     bool any = false;
     GPUHEAP_NO_UNROLL
@@ -487,7 +492,7 @@ class basic_xmalloc {
       }
     }
     if (static_cast<int>(word32{of_class(c).wholly_free}.load(simt::relaxed)) <= 0) return;
-    // Superblocks that are put back come behind the entries that the queue has now.
+    // retire() puts superblocks back behind the entries that the queue has now, so each entry is visited once.
     GPUHEAP_NO_UNROLL
     for (unsigned n = second_level(c).size(); n != 0 && retire(c); --n) {
     }
@@ -495,7 +500,7 @@ class basic_xmalloc {
 
   // ---- direct blocks
 
-  // Asks the backing once.
+  // Returns the payload of a direct block, or nullptr. Asks the backing once.
   [[nodiscard]] GPUHEAP_FN char* from_backing(simt::size_t bytes) const {
     bytes = simt::round_up_pow2(bytes, 16);
     auto* const memory = static_cast<char*>(backing_.malloc(bytes + header_bytes));
@@ -505,12 +510,12 @@ class basic_xmalloc {
     return block;
   }
   [[nodiscard]] GPUHEAP_FN char* direct_block(simt::size_t bytes) const {
-    // More than the heap has: a flush would not help.
+    // If the request exceeds the heap, a flush would not help.
     if (bytes > simt::plain_read(state_->heap_bytes)) return nullptr;
     simt::back_off pause;
     char* block = nullptr;
-    // Ends: a pass that goes on moved something itself, or saw another thread do so. Moves are bounded, and wait for no thread of this
-    // loop. A thread that only fails moves nothing.
+    // Ends: a pass that is repeated has moved a block or superblock, or saw another thread move one. Moves are bounded, and wait for no
+    // thread of this loop. A thread that finds every queue empty moves nothing.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       simt::uint64_t const seen = relocations().read_begin();

@@ -1,11 +1,10 @@
-// Where the live blocks of a hardened heap begin: one bit for each 16 bytes of its memory. Compiles under NVRTC.
+// A bitmap of the addresses at which live blocks of a hardened heap begin: one bit for each 16 bytes of its memory. Compiles under NVRTC.
 //
-// A bit goes from 0 to 1 when a block is handed out, and from 1 to 0 by the one free that takes it. The bits are found by the address
-// alone: a free that comes too late, when the memory has another size class or another owner, meets the bit of its own address and no
-// other's.
+// malloc sets the bit of a block, and exactly one free clears it. The place of a bit depends on the address alone. So a free that comes too
+// late, when the memory has another size class or another owner, reads the bit of its own address and no other.
 //
-// A word has the bits of 1 KiB. Of each 64 words, word 8 i + k lies at place 8 k + i: so the words of blocks that follow one another at a
-// distance of 1, 2, 4 or 8 KiB lie side by side, and the atomics of a warp meet in 8 sectors of the L2 cache, not in 32.
+// A word has the bits of 1 KiB. Of each 64 words, word 8 i + k lies at place 8 k + i. So if a warp's blocks lie 1, 2, 4 or 8 KiB apart, its
+// 32 atomics access 8 sectors of the L2 cache. With words in their natural order, blocks 8 KiB apart would need 32 sectors.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -19,8 +18,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
 class begin_bits {
  public:
   using word = simt::uint64_t;
-  static constexpr unsigned lg_granule = 4, lg_word = 10;                 // log2 bytes of memory that a bit, and a word, stands for
-  static constexpr simt::size_t row_bytes = simt::size_t{64} << lg_word;  // of memory, whose words lie in one piece of 512 bytes
+  static constexpr unsigned lg_granule = 4, lg_word = 10;                 // log2 of the bytes of memory for a bit, and for a word
+  static constexpr simt::size_t row_bytes = simt::size_t{64} << lg_word;  // bytes of memory for a row: 64 words, in 512 bytes
 
   begin_bits() = default;
   // `words`: bytes_for(bytes) of zeroed memory for the `bytes` of memory from `first` on, which is aligned to 16.
@@ -30,28 +29,30 @@ class begin_bits {
     return (bytes + row_bytes - 1) / row_bytes * 64 * sizeof(word);
   }
 
-  // Blocks begin: of each lane of `here` one at `address`, or none where that is 0. All lanes of `here` call.
+  // Records that a block begins at `address`, for each lane of `here` whose `address` is not 0. All lanes of `here` call.
   GPUHEAP_FN void add(simt::lane_mask here, simt::uint64_t address) const {
     share const mine = share_out(here, address);
-    // relaxed: a free of the block comes after this, by the program's order, which the barrier below makes that of the lane's own addition.
+    // relaxed: by the program's order, a free of a lane's block comes after the lane's call. The barrier below orders another lane's atomic
+    // for the block before the end of the call.
     if (mine.bits != 0) word_of(address).fetch_or(mine.bits, simt::relaxed);
     simt::sync_warp(here);
   }
-  // Whether a block begins at this lane's `address`, which none does from now on; false where that is 0. Of all threads that ask for one
-  // block, one is answered true. All lanes of `here` call.
+  // Clears the bit of this lane's `address`, and returns whether it was set; false if `address` is 0. Of all threads that take one block,
+  // exactly one gets true. All lanes of `here` call.
   [[nodiscard]] GPUHEAP_FN bool take(simt::lane_mask here, simt::uint64_t address) const {
     share const mine = share_out(here, address);
-    // The leader takes for lanes that know of the blocks: what they know comes before.
+    // A leader clears bits for other lanes: their earlier accesses come before its atomic.
     simt::sync_warp(here);
     word before = 0;
-    // relaxed: of several takes of a bit one finds it set, in any order. The accesses to the block, and this take, come before the next
-    // owner's addition by the order of the inner free and malloc, which the barrier below makes that of each lane.
+    // relaxed: exactly one of several takes of a bit finds it set, in whatever order. The order of the inner free and malloc puts the
+    // accesses to the block, and this take, before the next owner's add(). The barrier below puts another lane's atomic for the block
+    // before this lane's inner free.
     if (mine.bits != 0) before = word_of(address).fetch_and(~mine.bits, simt::relaxed);
     before = simt::shuffle(here, before, mine.leader);
     simt::sync_warp(here);
     return address != 0 && (before >> bit_of(address) & 1) != 0;
   }
-  // A take, and an addition, of this lane alone.
+  // take() and add() for this lane alone.
   [[nodiscard]] GPUHEAP_FN bool take_alone(simt::uint64_t address) const {
     // relaxed: as in take().
     return (word_of(address).fetch_and(~(word{1} << bit_of(address)), simt::relaxed) >> bit_of(address) & 1) != 0;
@@ -59,17 +60,17 @@ class begin_bits {
   GPUHEAP_FN void add_alone(simt::uint64_t address) const {
     word_of(address).fetch_or(word{1} << bit_of(address), simt::relaxed);  // relaxed: as in add()
   }
-  // Whether a block begins there.
+  // Whether a block begins at `address`.
   [[nodiscard]] GPUHEAP_FN bool has(simt::uint64_t address) const {
-    // relaxed: a look.
+    // relaxed: a guess.
     return address % 16 == 0 && (word_of(address).load(simt::relaxed) >> bit_of(address) & 1) != 0;
   }
-  // Where the last block up to `address` begins, among those of the last 64 KiB; 0: none does.
+  // The address at which the last block at or before `address` begins, if it lies in the 64 KiB up to `address`; 0 if there is none.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t last_until(simt::uint64_t address) const {
     simt::uint64_t at = address;
     GPUHEAP_NO_UNROLL
     for (unsigned look = 0; look < 64; ++look) {
-      // relaxed: a look.
+      // relaxed: a guess.
       word const seen = word_of(at).load(simt::relaxed) & simt::low_bits(bit_of(at) + 1);
       simt::uint64_t const row = at - ((at - first_) & ((simt::uint64_t{1} << lg_word) - 1));
       if (seen != 0) return row + (simt::uint64_t{simt::highest_bit(seen)} << lg_granule);
@@ -79,11 +80,11 @@ class begin_bits {
     return 0;
   }
 
-  // Where a word lies among those of its row.
+  // The place of word `number`, which differs from its number within a row.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::uint64_t place_of(simt::uint64_t number) {
     return (number & ~simt::uint64_t{63}) | (number & 7) << 3 | (number >> 3 & 7);
   }
-  // A bit at 0 and at each multiple of `distance`, which is not 0.
+  // A word with bit 0 and each multiple of `distance` (> 0) set.
   [[nodiscard]] GPUHEAP_HD static constexpr word every(unsigned distance) {
     word bits = 1;
     for (unsigned far = distance; far < 64; far *= 2) bits |= bits << far;
@@ -91,7 +92,8 @@ class begin_bits {
   }
 
  private:
-  // The bits that this lane's atomic changes, none if another lane does so for it; and the lane that does.
+  // `bits`: the bits that this lane's atomic changes; none if another lane's atomic changes this lane's bit. `leader`: the lane whose
+  // atomic changes it.
   struct share {
     word bits = 0;
     unsigned leader = 0;
@@ -104,15 +106,16 @@ class begin_bits {
     return static_cast<unsigned>((address - first_) >> lg_granule & 63);
   }
 
-  // Mostly the blocks of a warp were handed out together and lie in a row: lanes whose bits are in one word change them by one atomic. The
-  // lanes have no more than one heap then, since more than a word's memory lies between the blocks of two.
+  // Usually the blocks of a warp were handed out together, and lie at equal distances. One atomic then changes the bits of all lanes that
+  // are in the same word. In this case all lanes have the same heap, since the blocks of two heaps lie further apart than the memory of one
+  // word.
   [[nodiscard]] GPUHEAP_FN share share_out(simt::lane_mask here, simt::uint64_t address) const {
     unsigned const lane = simt::lane_id(), bit = bit_of(address);
     share const alone{address != 0 ? word{1} << bit : 0, lane};
     if ((here & (here - 1)) == 0) return alone;
     simt::lane_mask const with = simt::ballot(here, address != 0);
     if ((with & (with - 1)) == 0) return alone;
-    // The lanes with a block, from the first on without a gap.
+    // `gapless & with` is 0 if the lanes with a block follow one another without a gap.
     unsigned const first = simt::lowest_bit(with), rank = lane - first, count = simt::popcount(with);
     simt::lane_mask const gapless = with + (with & (0 - with));
     simt::uint64_t const a0 = simt::shuffle(here, address, first);
@@ -124,7 +127,7 @@ class begin_bits {
     if (address == 0) return {0, lane};
     unsigned const step = static_cast<unsigned>(distance >> lg_granule);
     word const steps = every(step);
-    // Of the lanes before this one, so many have their bits in the same word.
+    // `before`: how many of the lanes before this one have their bits in the same word.
     unsigned const by_room = simt::popcount(steps & simt::low_bits(bit + 1)) - 1, before = by_room < rank ? by_room : rank;
     if (before != 0) return {0, lane - before};
     return {(steps & simt::low_bits((count - rank) * step)) << bit, lane};

@@ -1,10 +1,10 @@
-// The words that a checked heap keeps beside each block, and what they say. Compiles under NVRTC.
+// The words that a checked heap keeps beside each block: their layout and their contents. Compiles under NVRTC.
 //
 //   | header: 16 bytes | the block: `bytes` | pad, to a multiple of 8 | guard: 8 bytes |
 //   ^ base                ^ address                                     a block aligned to more than 16 lies further behind its base
 //
-// The header's first word has a check of everything in the header, of its address and of the heap. A word that a program writes by accident
-// passes for a header with a probability of 2^-32, and a header of another heap or of another place passes no more often.
+// The header's first word has a 32-bit check of the header's other bits, the block's address and the heap's secret. Words that a program
+// writes by accident pass as a header with a probability of 2^-32. So does a header of another heap or of another address.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -12,13 +12,14 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
 
-// The header before a block and the guard behind it, in bytes.
+// The sizes in bytes of the header before a block and of the guard after it.
 inline constexpr simt::size_t header_bytes = 16;
 inline constexpr simt::size_t guard_bytes = 8;
 // The largest block, in bytes.
 inline constexpr simt::uint64_t most_bytes = (simt::uint64_t{1} << 38) - 1;
 
-// Any thread: a word of the heap that another thread may read or write at the same time, where a program misuses the heap.
+// Access to a word of a block's header, pad or guard. If a program misuses the heap, another thread may access the word at the same time.
+// Any thread.
 using word_ref = simt::atomic_ref<simt::uint64_t>;
 
 // Mixes the bits of a word, so that each bit of the result depends on all of them.
@@ -29,11 +30,11 @@ using word_ref = simt::atomic_ref<simt::uint64_t>;
 }
 
 #if GPUHEAP_HAS_HOST
-// A number that the headers of a heap are checked with. No other heap of the process has it, so headers that an earlier heap left in the
-// same memory are not taken for headers of this one. Host.
+// Makes a heap's secret: a number that is part of the check of its headers. No other heap of the process has the same one, so headers that
+// an earlier heap left in the same memory are not valid in this one. Host.
 [[nodiscard]] inline simt::uint64_t next_secret() {
   static simt::uint64_t heaps = 0;
-  // relaxed: only the number counts.
+  // relaxed: each call only needs a number of its own.
   return mixed(__atomic_add_fetch(&heaps, 1, __ATOMIC_RELAXED));
 }
 #endif
@@ -45,13 +46,13 @@ enum class block_state : unsigned { none = 0, live = 1, freed = 2 };
 struct block_facts {
   simt::uint64_t bytes = 0;
   unsigned tag = 0;
-  unsigned block = 0, thread = 0;  // that asked for it
+  unsigned block = 0, thread = 0;  // the thread that asked for the block
   unsigned lg_alignment = 4;
 
-  // Bytes from the base of the inner allocator's block to the address.
+  // Bytes from the base of the inner allocator's block to the address of this block.
   [[nodiscard]] GPUHEAP_HD simt::size_t offset() const { return lg_alignment == 4 ? header_bytes : simt::size_t{1} << lg_alignment; }
   [[nodiscard]] GPUHEAP_HD simt::size_t padded_bytes() const { return (bytes + 7) & ~simt::size_t{7}; }
-  // Bytes that are asked of the inner allocator.
+  // Bytes that the heap asks of the inner allocator.
   [[nodiscard]] GPUHEAP_HD simt::size_t whole_bytes() const { return offset() + padded_bytes() + guard_bytes; }
 };
 
@@ -74,7 +75,7 @@ struct header_words {
     return state() != block_state::none && second >> 26 != 0 && first == checked_word(first & 0xffffffff, second, address, secret);
   }
   [[nodiscard]] GPUHEAP_HD block_state state() const { return static_cast<block_state>(first >> 30 & 3); }
-  // The same block with another state.
+  // The first word of the same block's header with another state.
   [[nodiscard]] GPUHEAP_HD simt::uint64_t first_with(block_state state, simt::uint64_t address, simt::uint64_t secret) const {
     simt::uint64_t const low = (first & 0x3fffffff) | simt::uint64_t{static_cast<unsigned>(state)} << 30;
     return checked_word(low, second, address, secret);
@@ -98,12 +99,12 @@ struct header_words {
   }
 };
 
-// Makes each byte one of 0x80..0xbf: a write of text, of zeros, of 0xff or of a small number always changes it.
+// Changes each byte to one of 0x80..0xbf, so that a write of text, of zeros, of 0xff or of a small number always changes it.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t unlikely_bytes(simt::uint64_t x) {
   return (x & 0x3f3f3f3f3f3f3f3full) | 0x8080808080808080ull;
 }
 
-// The guard, behind a block that is live or in quarantine; bytes of the pad are bytes of it, by their address modulo 8.
+// The guard after a block that is live or in quarantine. A byte of the pad equals the guard's byte at the same address modulo 8.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t guard_of(simt::uint64_t address, simt::uint64_t secret) {
   return unlikely_bytes(mixed(address ^ secret));
 }
@@ -131,7 +132,8 @@ struct freed_by {
   }
 };
 
-// The value in each word of a block in quarantine, and in each word of a new block where whole blocks are filled.
+// freed_fill(): the value of each checked word of a block in quarantine. new_fill: the value of each word of a new block, with
+// checked_options::fill.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t freed_fill(simt::uint64_t address, simt::uint64_t secret) {
   return unlikely_bytes((address ^ secret) * 0x9e3779b97f4a7c15ull);
 }

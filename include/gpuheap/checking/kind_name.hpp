@@ -1,11 +1,11 @@
-// The name of an allocator in a heap of another kind: "checked sharded_spans", "hardened sharded_spans". Compiles under NVRTC.
+// The name of an allocator inside checked<> or hardened<>: "checked sharded_spans", "hardened sharded_spans". Compiles under NVRTC.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
 
-// `Kind::word` before the allocator's name, and a space between.
+// `all` is `Kind::word`, a space, and the allocator's name.
 template <class Kind, device_allocator Allocator>
 struct kind_name {
   GPUHEAP_HD static constexpr unsigned length_of(char const* word) {

@@ -1,5 +1,5 @@
-// Where freed blocks of a checked heap stay before their memory serves requests again: rings of words, in each of which the next free takes
-// the place of the oldest. Compiles under NVRTC.
+// The quarantine of a checked heap: freed blocks stay in it for some time before their memory serves requests again. It consists of rings
+// of words. In each ring, a freed block takes the place of the oldest one. Compiles under NVRTC.
 #pragma once
 
 #include <gpuheap/checking/block_words.hpp>
@@ -8,7 +8,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
 
-// @brief A block in quarantine: its address, and log2 of its alignment, by which its base is known even if its header is damaged.
+// @brief A block in quarantine: its address, and log2 of its alignment. From these follows its base, even if its header is damaged.
 struct quarantined {
   simt::uint64_t word = 0;  // | lg alignment 5, from bit 57 | address |; 0: none
 
@@ -22,14 +22,16 @@ struct quarantined {
   }
 };
 
-// @brief The rings. A warp uses the ring of its number, and takes places for all of its lanes by one addition.
-// @note With 16 rings a block stays until as many later blocks as its ring has places were freed by warps of that ring. Quarantines of less
-// than 1024 blocks are one ring, in which a block stays until exactly `blocks` later ones were freed.
+// @brief The rings. A warp uses ring number global_warp() modulo the number of rings, and takes places for all of its lanes by one
+// addition.
+// @note A quarantine of 1024 or more blocks has 16 rings. A block stays until warps of its ring have freed as many later blocks as the ring
+// has places. A smaller quarantine is one ring, in which a block stays until exactly `blocks` later ones were freed.
 class quarantine {
  public:
   static constexpr unsigned most_rings = 16;
   static constexpr unsigned least_blocks_of_rings = 1024;
-  // Counters lie 1 KiB apart: they are additions of all warps, and neighbours would meet in one slice of the L2 cache.
+  // The counters lie 1 KiB apart: all warps add to them, and one slice of the L2 cache would serve neighbouring counters one after the
+  // other.
   static constexpr simt::size_t counter_stride = 1024;
   static constexpr simt::size_t counters_bytes = most_rings * counter_stride;
 
@@ -47,53 +49,54 @@ class quarantine {
   }
   [[nodiscard]] GPUHEAP_HD unsigned blocks() const { return blocks_; }
 
-  // Puts a block in, which the thread of `by` freed, and returns the one whose place it takes, if any; `by` becomes that one's. All lanes
-  // of `here` call; those without a block give none and get none.
+  // Puts a block in, and returns the block whose place it takes, if any. `by` says which thread freed the block, and receives the same for
+  // the returned one. All lanes of `here` call; a lane whose `block` is empty puts nothing in and gets an empty one.
   [[nodiscard]] GPUHEAP_FN quarantined put(simt::lane_mask here, quarantined block, freed_by& by) const {
     simt::lane_mask const with = simt::ballot(here, block.word != 0);
     if (with == 0) return {};
     unsigned const ring = simt::global_warp() % rings_, size = blocks_ / rings_, leader = simt::lowest_bit(with);
     simt::uint64_t first = 0;
-    // relaxed: the number only chooses places; what passes a block on is the exchange.
+    // relaxed: the number only chooses places; the exchange passes blocks on.
     if (simt::lane_id() == leader) first = count_of(ring).fetch_add(simt::popcount(with), simt::relaxed);
     first = simt::shuffle(here, first, leader);
     if (block.word == 0) return {};
     simt::uint64_t const number = first + simt::popcount(with & ((simt::lane_mask{1} << simt::lane_id()) - 1));
     unsigned const place = static_cast<unsigned>(ring * size + number % size);
     word_ref const mine{freed_by_[place]};
-    // relaxed, both: the word knows its block's address, and is nothing to any other.
+    // relaxed, both: the word's check includes the address of its block, so it is not valid for another block.
     freed_by const theirs{mine.load(simt::relaxed)};
     mine.store(by.word, simt::relaxed);
     by = theirs;
-    // A release fence: all that this thread and those that passed the block on to it did to the block comes before what the thread does
-    // that takes it out. relay: the middle of that chain; the taker goes on to the block by the word's value.
+    // release: accesses to the block by this thread, and by threads that passed the block to it, come before those of the thread that takes
+    // the block out. relay: the exchange acquires the blocks of earlier puts, and passes them on; the taker accesses the block by the
+    // address in the word.
     simt::fence(simt::release);
     return {word_ref{places_[place]}.exchange(block.word, simt::relay)};
   }
-  // The record of the thread that freed the block at `address`, from its place. Reads all places.
+  // The thread that freed the block at `address`, if the block is in quarantine. Reads all places.
   [[nodiscard]] GPUHEAP_FN freed_by find_freed_by(simt::uint64_t address) const {
     GPUHEAP_NO_UNROLL
     for (unsigned place = 0; place < blocks_; ++place) {
-      // relaxed, both: a look.
+      // relaxed, both: a guess; the caller checks the result with is_valid().
       if (quarantined{word_ref{places_[place]}.load(simt::relaxed)}.address() == address)
         return {word_ref{freed_by_[place]}.load(simt::relaxed)};
     }
     return {};
   }
-  // Takes the block of a place out, if there is one, and says in `by` who freed it.
+  // Takes the block out of a place, if there is one. `by` receives the thread that freed it.
   [[nodiscard]] GPUHEAP_FN quarantined take(unsigned place, freed_by& by) const {
-    // relaxed: looks. relay: as in put().
+    // relaxed: a check that saves the exchange, and a guess that is_valid() checks. relay: as in put().
     if (word_ref{places_[place]}.load(simt::relaxed) == 0) return {};
     by = {word_ref{freed_by_[place]}.load(simt::relaxed)};
     return {word_ref{places_[place]}.exchange(0, simt::relay)};
   }
-  // How many blocks were ever put in: a number that stays where nothing is put in.
+  // The number of blocks that were ever put in.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t puts() const {
     simt::uint64_t sum = 0;
     for (unsigned ring = 0; ring < rings_; ++ring) sum += count_of(ring).load(simt::relaxed);
     return sum;
   }
-  // The word after the counters of the first ring: what puts() was when a thread last emptied the quarantine, plus one.
+  // A word beside the counter of the first ring. It holds puts() + 1 from the last time that a thread emptied the quarantine; 0 before.
   [[nodiscard]] GPUHEAP_FN word_ref emptied_at() const { return word_ref{reinterpret_cast<simt::uint64_t*>(counters_)[1]}; }
 
  private:
@@ -103,7 +106,7 @@ class quarantine {
 
   char* counters_ = nullptr;
   simt::uint64_t* places_ = nullptr;
-  simt::uint64_t* freed_by_ = nullptr;  // beside each place
+  simt::uint64_t* freed_by_ = nullptr;  // a freed_by word for each place
   unsigned blocks_ = 0, rings_ = 1;
 };
 

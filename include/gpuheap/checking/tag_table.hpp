@@ -1,4 +1,4 @@
-// The tags that the blocks of a checked heap carry: a table in the heap's memory, in which each tag has a place. Compiles under NVRTC.
+// The tags of the blocks of a checked heap: a table in the heap's memory, in which each tag has a place. Compiles under NVRTC.
 #pragma once
 
 #include <gpuheap/block_tag.hpp>
@@ -6,7 +6,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
 
-// Place 0 is that of blocks without a tag, and of tags for which there is no room.
+// A hash table without removal. Place 0 stands for no tag; tags for which the table has no room get it too.
 class tag_table {
  public:
   static constexpr unsigned num_places = 1024;
@@ -16,7 +16,7 @@ class tag_table {
   // `words`: tag_table::bytes of zeroed memory.
   GPUHEAP_HD explicit tag_table(simt::uint64_t* words) : words_{words} {}
 
-  // The place of a tag, which it gets with its first use. Any thread.
+  // The place of a tag. The first call for a tag gives it a place. Any thread.
   [[nodiscard]] GPUHEAP_FN unsigned place_of(block_tag tag) const {
     if (tag.word == 0) return 0;
     constexpr unsigned most_looks = 16;
@@ -25,7 +25,7 @@ class tag_table {
     for (unsigned look = 0; look < most_looks; ++look, at = (at + 1) % num_places) {
       if (at == 0) continue;
       word_ref const word{words_[at]};
-      // relaxed, both: the word is all that there is to know, and it never changes again.
+      // relaxed, both: readers use only the word itself, and it never changes again.
       simt::uint64_t found = word.load(simt::relaxed);
       if (found == 0 && word.compare_exchange(found, tag.word, simt::relaxed, simt::relaxed)) return at;
       if (found == tag.word) return at;

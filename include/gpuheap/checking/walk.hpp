@@ -1,5 +1,5 @@
-// Walks over a checked heap: kernels that look for the header of a block at every place where one may begin. They need nothing of the inner
-// allocator, and read the whole heap.
+// Walks over a checked heap: kernels that look for the header of a block at every address where one may begin. The walks need nothing from
+// the inner allocator, and read the whole heap.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -19,7 +19,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
 
-// Calls visit(address, header) for each block whose address lies in [first, end), of this thread's share. Device.
+// Calls visit(address, header) for each block in this thread's share of the addresses [first, end). Device; each of `threads` threads
+// calls, with its number.
 template <class Checked, class Visit>
 GPUHEAP_FN void each_block(Checked const& heap, simt::uint64_t first, simt::uint64_t end, unsigned thread, unsigned threads, Visit visit) {
   for (simt::uint64_t address = first + simt::uint64_t{thread} * 16; address < end; address += simt::uint64_t{threads} * 16) {
@@ -28,7 +29,7 @@ GPUHEAP_FN void each_block(Checked const& heap, simt::uint64_t first, simt::uint
   }
 }
 
-// Kernel: looks at each block for changes.
+// Kernel: checks each block.
 template <class Checked>
 struct check_each {
   Checked heap;
@@ -39,7 +40,8 @@ struct check_each {
   }
 };
 
-// Kernel: reports each of the inner allocator's live blocks that has no header, neither behind its base nor where an aligned block has one.
+// Kernel: reports each of the inner allocator's live blocks that has no header, neither at its base nor where a block of a larger alignment
+// has one.
 template <class Checked>
 struct check_bases {
   Checked heap;
@@ -56,7 +58,7 @@ struct check_bases {
   }
 };
 
-// Kernel: adds up what lives.
+// Kernel: counts the live blocks and adds up their bytes.
 template <class Checked>
 struct count_each {
   Checked heap;
@@ -70,7 +72,7 @@ struct count_each {
       sum.bytes += header.facts().bytes;
     });
     if (sum.allocations == 0) return;
-    // relaxed, both: read after the kernel.
+    // relaxed, both: the host reads the totals after the kernel.
     word_ref{into->allocations}.fetch_add(sum.allocations, simt::relaxed);
     word_ref{into->bytes}.fetch_add(sum.bytes, simt::relaxed);
   }
@@ -87,7 +89,7 @@ struct list_each {
   GPUHEAP_FN void operator()(unsigned i) const {
     each_block(heap, first, end, i, threads, [&](simt::uint64_t address, header_words header) {
       if (header.state() != block_state::live) return;
-      // relaxed: a place of its own for each thread.
+      // relaxed: each thread only needs a place of its own.
       into[word_ref{*count}.fetch_add(1, simt::relaxed)] = heap.described(address, header);
     });
   }
@@ -104,12 +106,12 @@ void launch_walk(stream_ref stream, simt::uint64_t places, Parts... parts) {
 }
 [[nodiscard]] inline simt::uint64_t places_between(simt::uint64_t first, simt::uint64_t end) { return (end - first) / 16; }
 
-// Looks at every block, in stream order. Host.
+// Checks every block, in stream order. Host.
 template <class Checked>
 void check_blocks(Checked const& heap, stream_ref stream) {
   launch_walk<check_each<Checked>>(stream, places_between(heap.first_address(), heap.end_address()), heap);
 }
-// Looks for the headers of the blocks that the inner allocator says live. Host; waits for the stream.
+// Checks that each live block of the inner allocator has a header. `bases`: these blocks. Host; waits for the stream.
 template <class Checked>
 void check_headers(Checked const& heap, std::vector<block_info> const& bases, stream_ref stream) {
   if (bases.empty()) return;
@@ -119,16 +121,16 @@ void check_headers(Checked const& heap, std::vector<block_info> const& bases, st
                {.stream = stream});
   simt::synchronize(stream);
 }
-// In stream order: stores how many blocks live, and their bytes, in device memory at `into`. Host.
+// Stores the number and the bytes of the live blocks in device memory at `into`, in stream order. Host.
 template <class Checked>
 void take_census(Checked const& heap, live_total* into, stream_ref stream) {
   simt::fill(into, 0, sizeof *into, stream);
   launch_walk<count_each<Checked>>(stream, places_between(heap.first_address(), heap.end_address()), heap, into);
 }
-// Every live block, by address. Host; waits for the stream.
+// Lists every live block, in the order of addresses. Host; waits for the stream.
 template <class Checked>
 [[nodiscard]] std::vector<block_info> blocks(Checked const& heap, stream_ref stream) {
-  // The smallest block takes 32 bytes of the inner allocator, so that a part of the heap fits into a list as large as it.
+  // Every block takes at least 32 bytes of the inner allocator. So the blocks of a part of the heap fit into a list of part / 32 entries.
   constexpr simt::uint64_t part_bytes = simt::uint64_t{64} << 20, least_bytes = 32;
   simt::uint64_t const begin = heap.first_address() + header_bytes, end = heap.end_address();
   simt::uint64_t const part = std::min(part_bytes, end - begin);
@@ -153,7 +155,7 @@ template <class Checked>
   }
   return all;
 }
-// Live blocks by size. Host; waits for the stream.
+// Counts the live blocks of each size. Host; waits for the stream.
 template <class Checked>
 [[nodiscard]] std::vector<live_size> live_blocks(Checked const& heap, stream_ref stream) {
   std::map<simt::uint64_t, simt::uint64_t> counts;

@@ -1,15 +1,16 @@
-// A list that threads append to and index, in pages that it takes from a heap: the array list of KMA's upper layer.
+// A list to which threads append entries, and which they read by index. It lies in pages that it takes from a heap: the array list of KMA's
+// upper layer.
 //   R. Spliet, L. Howes, B. R. Gaster, A. L. Varbanescu, "KMA: A Dynamic Memory Manager for OpenCL", GPGPU-7, 2014.
 //
-//   state    | size | lock | page 0 | page 1 | ... |      page k has first_page_entries << k entries; nullptr: not yet there
+//   state    | size | lock | page 0 | page 1 | ... | page k has first_page_entries << k entries; nullptr: the list has no page k yet
 //
-//   push:    lanes that call together request places as one. The pages must be there first: a thread that misses one takes it from the
+//   push:    the leader of the lanes that call together reserves places for all of them. First it takes pages that are missing from the
 //            heap, under a lock. Then a compare-exchange raises the size.
 //
-// So pages never move, an entry's address stays, and a push that the heap refuses has changed nothing. A thread that needs a new page waits
-// for the thread that fetches it; everything else is lock-free.
+// So pages never move, an entry keeps its address, and a push that gets no page from the heap changes nothing. A thread that needs a new
+// page waits for the thread that takes it from the heap; everything else is lock-free.
 //
-// Different from the paper: pages grow, so that a list needs no directory that could run full.
+// Difference from the paper: each page is twice as large as the one before, so that a list needs no directory that could become full.
 #pragma once
 
 #include <gpuheap/heap_ref.hpp>
@@ -25,11 +26,11 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 struct paged_list_state {
   static constexpr unsigned max_pages = 32;
   simt::uint64_t size = 0;
-  simt::uint32_t lock = 0;  // held by a thread that fetches a page
+  simt::uint32_t lock = 0;  // a spin_lock, held by a thread that takes a page from the heap
   void* pages[max_pages] = {};
 };
 
-// A view of a state and of the heap that pages come from. Device, any thread. T: trivially copyable.
+// A view of a state, and of the heap from which the pages come. Device, any thread. T: trivially copyable.
 template <class T, class Ref>
 class paged_list {
   static_assert(simt::is_trivially_copyable_v<T>);
@@ -37,12 +38,13 @@ class paged_list {
                 "gpuheap: the entries of a paged_list are aligned to what its heap's blocks are aligned to at most");
 
  public:
-  static constexpr unsigned first_page_entries = 64;  // at least a warp's, so that lanes need two pages at most
+  static constexpr unsigned first_page_entries = 64;  // at least 32, so that the entries of a warp's push lie in two pages at most
 
   paged_list() = default;
   GPUHEAP_HD paged_list(Ref heap, paged_list_state* state) : heap_{heap}, state_{state} {}
 
-  // Appends an entry. False: the heap has no page, and the list is unchanged. Reading an entry must happen after its push.
+  // Appends an entry. False: the heap has no memory for a page, and this entry is not in the list. The program must order reads of the
+  // entry after its push.
   GPUHEAP_FN bool push(T value) const {
     auto const group =
         structures::warp_group::of_equal(simt::active_mask(), static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(state_)));
@@ -58,19 +60,20 @@ class paged_list {
     return true;
   }
 
-  // Entry i < size(), whose push has happened before.
+  // Entry i < size(). The push of the entry must happen before this call.
   [[nodiscard]] GPUHEAP_FN T& operator[](simt::uint64_t i) const {
     unsigned const k = page_of(i);
-    // acquire: pairs with the release that put the page there.
+    // acquire: pairs with the release in has_page().
     auto* const page = static_cast<T*>(simt::atomic_ref<void*>{state_->pages[k]}.load(simt::acquire));
     return page[i - first_of(k)];
   }
-  // Entries that have a place; those of pushes under way may not be written yet.
+  // The number of entries that have a place. Pushes that are still running may not have written theirs yet.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t size() const {
-    return simt::global_ref<simt::uint64_t>{state_->size}.load(simt::relaxed);  // relaxed: entries are read after their pushes anyway
+    // relaxed: the program orders reads of an entry after its push.
+    return simt::global_ref<simt::uint64_t>{state_->size}.load(simt::relaxed);
   }
 
-  // Gives all pages back: the list is empty. One thread, while no other uses it.
+  // Frees all pages, which makes the list empty. Called by one thread, while no other thread uses the list.
   GPUHEAP_FN void clear() const {
     GPUHEAP_NO_UNROLL
     for (auto& page : state_->pages) heap_.free(simt::atomic_ref<void*>{page}.exchange(nullptr, simt::relaxed));
@@ -82,7 +85,7 @@ class paged_list {
   [[nodiscard]] GPUHEAP_FN static constexpr simt::uint64_t entries_of(unsigned k) { return simt::uint64_t{first_page_entries} << k; }
   [[nodiscard]] GPUHEAP_FN static constexpr simt::uint64_t first_of(unsigned k) { return entries_of(k) - first_page_entries; }
 
-  // Reserves places for up to n (at most a warp's) entries, from `first` on. Returns how many: fewer if the heap has no page for more.
+  // Reserves places for up to n (at most 32) entries, from `first` on. Returns how many: fewer than n if the heap has no page for more.
   [[nodiscard]] GPUHEAP_FN unsigned reserve(unsigned n, simt::uint64_t& first) const {
     simt::global_ref<simt::uint64_t> const size{state_->size};
     // relaxed, all: the size only assigns places to threads.
@@ -98,17 +101,17 @@ class paged_list {
       if (size.compare_exchange(seen, seen + places, simt::relaxed, simt::relaxed)) return places;
     }
   }
-  // Whether page k is there, now or by this call.
+  // Makes sure that page k exists. False: the heap has no memory for it, or k is too large.
   [[nodiscard]] GPUHEAP_FN bool has_page(unsigned k) const {
     if (k >= paged_list_state::max_pages) return false;
     simt::atomic_ref<void*> const page{state_->pages[k]};
     if (page.load(simt::relaxed) != nullptr) return true;  // relaxed: operator[] acquires
     bool there = false;
-    // One thread at a time, since several would take more pages than needed. A thread that holds the lock waits at most for the heap, which
-    // does not depend on lanes that wait here.
+    // One thread at a time takes a page, since several would take more pages than needed. A thread that holds the lock waits for no lane
+    // that waits here: it only calls the heap.
     structures::spin_lock{&state_->lock}.run([&] {
       if (page.load(simt::relaxed) == nullptr) {
-        // release: the heap's work on the page. Pairs with operator[].
+        // release: the allocation of the page comes before accesses to it. Pairs with operator[].
         page.store(heap_.malloc(entries_of(k) * sizeof(T)), simt::release);
       }
       there = page.load(simt::relaxed) != nullptr;

@@ -1,4 +1,4 @@
-// Memory that grows without moving: addresses are reserved once, and memory is put behind parts of them as it is needed. Host code only.
+// Memory that grows without moving: addresses are reserved once, and memory is mapped to parts of them as it is needed. Host code only.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -17,12 +17,13 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 // @brief Owns reserved addresses of the current device, and the device memory that is mapped to parts of them. Host code.
 //
 // Addresses never change. Memory comes and goes in units of granularity().
-// @note Move-only; a moved-from range is empty. Kernels that use mapped memory are launched before the host unmaps it: unmap() and the
-// destructor wait for the device.
+// @note Move-only; a moved-from range is empty. unmap() and the destructor wait for the device, so kernels that use mapped memory may still
+// run when the host calls them.
 class address_range {
  public:
-  // The size of the largest piece of memory that is mapped or unmapped as one. A part that is mapped is cut at the multiples of it, counted
-  // from the base: memory that one call of the driver mapped can only be unmapped by one call, and each call takes time.
+  // The size of the largest piece of memory that one call of the driver maps or unmaps. map() cuts a part at the multiples of this size,
+  // counted from the base. A piece can only be unmapped as a whole, which speaks for small pieces; each call takes time, which speaks for
+  // large ones.
   static constexpr simt::size_t largest_piece_bytes = 32_MiB;
 
   address_range() = default;
@@ -55,10 +56,10 @@ class address_range {
 
   // @return the first address, aligned to the granularity; nullptr if empty
   [[nodiscard]] void* base() const { return space_.base; }
-  // @return how many bytes of addresses are reserved
+  // @return the number of bytes of reserved addresses
   [[nodiscard]] simt::size_t bytes() const { return space_.bytes; }
   [[nodiscard]] region where() const { return {space_.base, space_.bytes}; }
-  // @return how many bytes of memory are mapped, over all parts
+  // @return the number of bytes of mapped memory, over all parts
   [[nodiscard]] simt::size_t mapped_bytes() const { return mapped_bytes_; }
   // @return the unit of mapping in bytes, a power of two; 0 if empty
   [[nodiscard]] simt::size_t granularity() const { return space_.granularity; }
@@ -68,7 +69,7 @@ class address_range {
   // @param offset bytes from base()
   // @param bytes how many; 0 does nothing
   // @throws gpuheap::error if the part does not lie in the range
-  // @throws out_of_memory if the device does not have the memory; nothing has changed then
+  // @throws out_of_memory if the device does not have the memory; the range is then as it was
   // @note Kernels that are launched after the call may use the memory, which is not initialised.
   void map(simt::size_t offset, simt::size_t bytes) {
     require_inside(offset, bytes);
@@ -77,7 +78,7 @@ class address_range {
     std::vector<simt::size_t> made;
     simt::size_t at = round_down(offset);
     try {
-      // Ends: each pass goes on to the end of a piece, there or new.
+      // Ends: each pass advances to the end of a piece, an existing or a new one.
       while (at < end) {
         std::size_t const after = first_after(at);
         if (after != 0 && pieces_[after - 1].end() > at) {
@@ -99,10 +100,10 @@ class address_range {
     }
   }
 
-  // @brief Gives the memory of [offset, offset + bytes) back to the device. Waits for the device.
+  // @brief Frees the memory of [offset, offset + bytes). Waits for the device.
   // @param offset bytes from base()
   // @param bytes how many
-  // @return how many bytes went back: whole pieces only; a piece that reaches beyond the part stays
+  // @return how many bytes were freed. Only whole pieces are freed: a piece that reaches beyond the part stays
   // @throws gpuheap::error if the part does not lie in the range
   simt::size_t unmap(simt::size_t offset, simt::size_t bytes) {
     require_inside(offset, bytes);
@@ -120,7 +121,7 @@ class address_range {
   [[nodiscard]] bool is_mapped(simt::size_t offset, simt::size_t bytes) const {
     if (offset > space_.bytes || bytes > space_.bytes - offset) return false;
     simt::size_t at = offset;
-    // Ends: each pass goes on to the end of a piece.
+    // Ends: each pass advances to the end of a piece.
     while (at < offset + bytes) {
       std::size_t const after = first_after(at);
       if (after == 0 || pieces_[after - 1].end() <= at) return false;
@@ -135,7 +136,7 @@ class address_range {
     simt::size_t offset = 0, bytes = 0;
     [[nodiscard]] simt::size_t end() const { return offset + bytes; }
   };
-  // The index of the first piece that begins behind `offset`, or the number of pieces if none does.
+  // The index of the first piece that begins after `offset`, or the number of pieces if none does.
   [[nodiscard]] std::size_t first_after(simt::size_t offset) const {
     std::size_t low = 0, high = pieces_.size();
     // Ends: the difference halves.
@@ -158,7 +159,7 @@ class address_range {
                 format_bytes(bytes).c_str(), offset, format_bytes(space_.bytes).c_str()));
   }
 
-  // Maps memory where none is, as piece `index`, and adds its offset to `made`.
+  // Maps memory where none is mapped, as piece number `index`, and adds the piece's offset to `made`.
   void map_piece(std::size_t index, piece p, std::vector<simt::size_t>& made) {
     made.reserve(made.size() + 1);
     pieces_.insert(pieces_.begin() + static_cast<std::ptrdiff_t>(index), p);
@@ -179,7 +180,7 @@ class address_range {
     }
     pieces_.erase(pieces_.begin() + static_cast<std::ptrdiff_t>(first), pieces_.begin() + static_cast<std::ptrdiff_t>(end));
   }
-  // Unmaps the pieces that a map() which failed has made. No kernel knows them.
+  // Unmaps the pieces that a failed map() has made. No kernel uses them yet.
   void take_back(std::vector<simt::size_t> const& made) noexcept {
     for (simt::size_t const at : made) {
       std::size_t const behind = first_after(at);
@@ -212,7 +213,7 @@ class address_range {
   }
 
   simt::address_space space_{};
-  std::vector<piece> pieces_;  // by offset
+  std::vector<piece> pieces_;  // sorted by offset
   simt::size_t mapped_bytes_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// A region, and whether it has to be given back. Host code only.
+// A region of memory that is freed with its owner, or belongs to the caller. Host code only.
 #pragma once
 
 #include <gpuheap/memory/resource.hpp>
@@ -9,7 +9,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
 // @brief Owns a region taken from a resource, or refers to one that the caller keeps. Host code.
-// @note Move-only. The destructor gives the region back; no kernel uses it then.
+// @note Move-only. The destructor frees a region that came from a resource. No kernel may use the region then.
 class allocation {
  public:
   allocation() = default;
@@ -18,7 +18,7 @@ class allocation {
   // @param bytes more than 0
   // @throws out_of_memory if the source does not have it
   allocation(resource from, simt::size_t bytes) : region_{from.allocate(bytes)}, from_{static_cast<resource&&>(from)} {}
-  // @brief Refers to a caller's region, which is never given back.
+  // @brief Refers to a caller's region, which the destructor does not free.
   explicit allocation(region callers) : region_{callers} {}
 
   allocation(allocation&& other) noexcept { swap(other); }
@@ -34,7 +34,7 @@ class allocation {
   [[nodiscard]] region where() const { return region_; }
   [[nodiscard]] void* base() const { return region_.base; }
   [[nodiscard]] simt::size_t bytes() const { return region_.bytes; }
-  // @return the source, or nothing for a caller's region
+  // @return the resource, or an empty optional for a caller's region
   [[nodiscard]] std::optional<resource> const& from() const { return from_; }
 
  private:

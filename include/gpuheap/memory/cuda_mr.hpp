@@ -1,5 +1,5 @@
-// Memory from any resource of CUDA's `cuda::mr` (those of RMM and CCCL among them). Host code of the CUDA backend only; empty where no CUDA
-// toolkit is.
+// Memory from any resource of CUDA's `cuda::mr`, such as those of RMM and CCCL. Host code of the CUDA backend only. The file defines
+// nothing without a CUDA toolkit.
 #pragma once
 
 #include <gpuheap/memory/resource.hpp>
@@ -38,19 +38,19 @@ template <class R>
 inline constexpr bool is_device_accessible = ::cuda::has_property<R, ::cuda::mr::device_accessible>;
 }  // namespace detail
 
-// A cuda::mr resource (synchronous interface) whose memory kernels reach.
+// A cuda::mr resource with the synchronous interface, whose memory kernels can access.
 template <class R>
 concept cuda_resource = std::copy_constructible<R> && detail::is_device_accessible<R> &&
     (detail::renamed_cuda_resource<R> || detail::original_cuda_resource<R>);
 
-// The adaptor: a source for memory::resource. Holds the resource by value: pass a cuda::mr::resource_ref for one that must not be copied,
-// and keep its target alive.
+// A memory::source over a cuda::mr resource, which it holds by value. For a resource that must not be copied, pass a
+// cuda::mr::resource_ref, and keep its target alive.
 template <cuda_resource R>
 class cuda_mr {
  public:
   explicit cuda_mr(R r) : held_{std::move(r)} {}
 
-  // Turns a std::bad_alloc of the resource into out_of_memory. Other exceptions pass through.
+  // Throws out_of_memory if the resource throws std::bad_alloc. Other exceptions pass through.
   [[nodiscard]] void* allocate(simt::size_t bytes) const try {
     if constexpr (detail::renamed_cuda_resource<R>) {
       return held_.allocate_sync(bytes, detail::cuda_mr_alignment);
@@ -60,11 +60,11 @@ class cuda_mr {
   } catch (std::bad_alloc const& refused) {
     throw simt::out_of_memory("gpuheap: " + name() + " refused " + std::to_string(bytes) + " bytes: " + refused.what());
   }
-  // Waits for the device first: a pool may hand the memory out again at once.
+  // Waits for the device before it frees, because a pool may hand the memory out again at once.
   void deallocate(void* p, simt::size_t bytes) const noexcept {
     try {
       simt::synchronize_device();
-    } catch (simt::error const&) {  // an error of an earlier kernel, reported where that kernel is waited for
+    } catch (simt::error const&) {  // a failure of an earlier kernel, which the wait for that kernel reports
     }
     if constexpr (detail::renamed_cuda_resource<R>) {
       held_.deallocate_sync(p, bytes, detail::cuda_mr_alignment);
@@ -72,7 +72,7 @@ class cuda_mr {
       held_.deallocate(p, bytes, detail::cuda_mr_alignment);
     }
   }
-  // The interface of cuda::mr has no such query.
+  // Always empty: cuda::mr has no query for the size of a resource.
   [[nodiscard]] std::optional<capacity> query() const { return std::nullopt; }
   [[nodiscard]] std::string name() const { return "the cuda::mr resource"; }
 

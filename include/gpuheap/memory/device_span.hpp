@@ -1,11 +1,11 @@
-// An array in memory that device code reaches, as a pointer and a count.
+// An array in memory that device code can access, as a pointer and a count.
 #pragma once
 
 #include <gpuheap/simt/types.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief An array that device code reaches and host code does not read. Does not own it.
+// @brief An array that device code can access. Host code of the library does not read it. The span does not own the array.
 template <class T>
 struct device_span {
   T* data = nullptr;

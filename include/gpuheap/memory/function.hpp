@@ -1,5 +1,5 @@
-// A callable held by value, and a counted holder of an object. They do the part of std::function and std::shared_ptr that the library
-// needs, and save half a second of compile time, which the standard headers cost each program. Host code only.
+// A small std::function and a small std::shared_ptr, with the members that the library needs. The standard headers would add half a second
+// to the compilation of each program. Host code only.
 #pragma once
 
 #include <gpuheap/simt/language.hpp>
@@ -19,11 +19,11 @@ class held {
  private:
   template <class T>
   friend class shared;
-  mutable unsigned num_holders_ = 0;  // atomic
+  mutable unsigned num_holders_ = 0;  // only accessed by atomics
 };
 
-// A reference-counted pointer to an object, or to none. The last copy destroys the object. Several threads may make and destroy copies at
-// once.
+// A reference-counted pointer to an object, or a null pointer. The last copy destroys the object. Several threads may make and destroy
+// copies at the same time.
 template <class T>
 class shared {
  public:
@@ -38,7 +38,7 @@ class shared {
     return *this;
   }
   ~shared() {
-    // release, acquire: all that other holders did to the object comes before its destruction.
+    // acq_rel: all accesses of other holders to the object come before its destruction.
     if (object_ != nullptr && __atomic_sub_fetch(&object_->num_holders_, 1u, __ATOMIC_ACQ_REL) == 0) delete object_;
   }
   [[nodiscard]] T const* operator->() const { return object_; }
@@ -46,16 +46,16 @@ class shared {
 
  private:
   void take() noexcept {
-    // relaxed: the copying thread has a holder itself.
+    // relaxed: the copying thread has a copy itself, so the object lives.
     if (object_ != nullptr) (void)__atomic_add_fetch(&object_->num_holders_, 1u, __ATOMIC_RELAXED);
   }
   T const* object_ = nullptr;
 };
 
-// void(Args...), or empty. Copies share the callable.
+// A function object with the signature void(Args...), or empty. Copies share the callable.
 template <class Signature>
 class function;
-// As shared<T>: copies share the callable.
+// The only specialisation, for functions without a result.
 template <class... Args>
 class function<void(Args...)> {
  public:
@@ -63,7 +63,7 @@ class function<void(Args...)> {
   template <class F>
   requires(!simt::is_same_v<F, function>) && requires(F f, Args... args) { f(args...); }
   function(F f) {  // NOLINT(google-explicit-constructor): a lambda is a function
-    // A null pointer to a function, or a wrapper that is empty, is no callable.
+    // A null function pointer or an empty wrapper makes an empty function.
     if constexpr (simt::is_pointer_v<F>) {
       if (f == nullptr) return;
     } else if constexpr (requires { f.operator bool(); }) {

@@ -1,11 +1,11 @@
-// Byte counts as they are written: 64_KiB, 8_GiB.
+// Literals for byte counts: 64_KiB, 8_GiB.
 #pragma once
 
 #include <gpuheap/simt/types.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// `using namespace gpuheap::literals;` makes them usable outside the library. A count of 2^64 bytes or more wraps around.
+// A program writes `using namespace gpuheap::literals;` to use them. A count of 2^64 bytes or more wraps around.
 inline namespace literals {
 
 [[nodiscard]] GPUHEAP_HD constexpr simt::size_t operator""_KiB(unsigned long long n) { return static_cast<simt::size_t>(n) << 10; }

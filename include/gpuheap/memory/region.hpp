@@ -13,8 +13,8 @@ struct region {
 };
 
 #if GPUHEAP_HAS_HOST
-// Makes [offset, offset + bytes) of a region usable, and perhaps bytes around it. Parts that are usable already do not change. Nothing is
-// initialised. Throws out_of_memory: then nothing has changed.
+// A function that maps memory to [offset, offset + bytes) of a region, and perhaps to bytes around it. Parts that have memory already do
+// not change. The new memory is not initialised. Throws out_of_memory, and then changes nothing.
 using map_function = function<void(simt::size_t offset, simt::size_t bytes)>;
 #endif
 

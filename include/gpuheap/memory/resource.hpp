@@ -1,4 +1,5 @@
-// Sources of a heap's memory: `memory::resource` holds any source, and the machine's own kinds of memory are sources. Host code only.
+// Sources of a heap's memory. A `memory::resource` holds any source. memory::device, managed, pinned and host are the machine's own
+// sources. Host code only.
 #pragma once
 
 #include <gpuheap/memory/function.hpp>
@@ -16,15 +17,15 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory {
 
-// @brief How much memory a source has.
+// @brief The total and the free memory of a source.
 struct capacity {
   simt::size_t total_bytes = 0;
-  simt::size_t free_bytes = 0;  // now; others may take it before the caller does
+  simt::size_t free_bytes = 0;  // at the time of the query; other programs may take it before the caller does
 };
 
-// A source, from which a resource is made. `allocate` returns memory that device code reaches, aligned to at least 256 bytes, or throws
-// out_of_memory. `deallocate` takes back what `allocate` returned, with the same count, once no kernel uses it any more. `query` returns
-// nothing if the source does not know how much it has.
+// A type from which a resource can be made. `allocate` returns memory that device code can access, aligned to at least 256 bytes, or throws
+// out_of_memory. `deallocate` frees memory of `allocate`, with the same count, once no kernel uses it any more. `query` returns an empty
+// optional if the source does not know its size.
 template <class S>
 concept source = simt::is_constructible_v<S, S const&> && requires(S const& s, void* p, simt::size_t bytes) {
   { s.allocate(bytes) } -> simt::same_as<void*>;
@@ -36,23 +37,24 @@ concept source = simt::is_constructible_v<S, S const&> && requires(S const& s, v
 // @brief Any source of memory, held by value. Copies share it. Host code.
 class resource {
  public:
-  // The first condition comes first: whether a resource is a source asks whether it can be copied, which would ask this constructor again.
+  // The order of the two conditions matters. The test whether `resource` is a source would test whether it can be copied, and that would
+  // consider this constructor again.
   // clang-format off
   template <class S>
     requires(!simt::same_as<S, resource>) && source<S>
   resource(S s) : held_{new model<S>{static_cast<S&&>(s)}} {}  // NOLINT(google-explicit-constructor): a source is a resource
   // clang-format on
 
-  // @brief Takes memory that device code reaches.
+  // @brief Allocates memory that device code can access.
   // @param bytes more than 0
   // @return the memory, aligned to at least 256 bytes
   // @throws out_of_memory if the source does not have it
   [[nodiscard]] region allocate(simt::size_t bytes) const { return {held_->allocate(bytes), bytes}; }
-  // @brief Gives back what allocate() returned. No kernel uses it any more.
+  // @brief Frees a region that allocate() returned. No kernel may use it any more.
   void deallocate(region r) const noexcept { held_->deallocate(r.base, r.bytes); }
-  // @return how much the source has, or nothing where it does not say
+  // @return the source's total and free memory, or an empty optional if the source does not know them
   [[nodiscard]] std::optional<capacity> query() const { return held_->query(); }
-  // @return the name for messages, as "device memory"
+  // @return the source's name for messages, such as "device memory"
   [[nodiscard]] std::string name() const { return held_->name(); }
 
  private:
@@ -74,11 +76,11 @@ class resource {
   shared<interface> held_;
 };
 
-// The host's memory: all of it, and what programs could still take.
+// The host's memory: the total, and the part that programs could still take.
 [[nodiscard]] inline capacity host_capacity() {
   auto const page = static_cast<simt::size_t>(::sysconf(_SC_PAGESIZE));
   capacity c{static_cast<simt::size_t>(::sysconf(_SC_PHYS_PAGES)) * page, static_cast<simt::size_t>(::sysconf(_SC_AVPHYS_PAGES)) * page};
-  // The kernel's own estimate counts what it would drop from its caches, too.
+  // Linux's own estimate is better: it includes memory that the kernel would take from its caches.
   std::FILE* const meminfo = std::fopen("/proc/meminfo", "r");
   if (meminfo == nullptr) return c;
   char line[256];
@@ -104,7 +106,7 @@ class machine_memory {
     return simt::allocate(kind_, bytes);
   }
   void deallocate(void* p, simt::size_t) const noexcept { simt::deallocate(kind_, p); }
-  // @return how much of this kind there is. For managed memory: what can stay on the device, though more can be had
+  // @return the total and the free memory of this kind. For managed memory these are the device's, though a program can allocate more
   [[nodiscard]] std::optional<capacity> query() const {
     if (kind_ == simt::memory_kind::pinned || kind_ == simt::memory_kind::host) return host_capacity();
     simt::device_memory const device = simt::query_memory();
@@ -132,9 +134,9 @@ class machine_memory {
 inline constexpr machine_memory device{simt::memory_kind::device};
 // Memory that migrates between host and GPU on demand.
 inline constexpr machine_memory managed{simt::memory_kind::managed};
-// The host's memory, fixed in place; kernels reach it over the bus.
+// Page-locked host memory. Kernels access it over the bus.
 inline constexpr machine_memory pinned{simt::memory_kind::pinned};
-// Plain host memory. Kernels reach it in the simulator, and on machines whose GPU shares the host's page tables.
+// Pageable host memory. Kernels can access it in the simulator, and on machines whose GPU shares the host's page tables.
 inline constexpr machine_memory host{simt::memory_kind::host};
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::memory

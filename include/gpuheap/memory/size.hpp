@@ -1,4 +1,4 @@
-// The size of a heap: in bytes, as a share of the free memory, or as the environment says. Host code only.
+// The size of a heap: in bytes, as a share of the free memory, or from the environment. Host code only.
 #pragma once
 
 #include <gpuheap/memory/literals.hpp>
@@ -23,13 +23,14 @@ namespace memory {
 }
 }  // namespace memory
 
-// @brief A size for a heap: bytes, a share of the free memory, or what the environment says. It becomes a count when the heap is made.
+// @brief The size of a heap: bytes, a share of the free memory, or a size from the environment. A share becomes a number of bytes when the
+// heap is made.
 class heap_size {
  public:
   // @param bytes the size of the heap, metadata included
   constexpr heap_size(simt::size_t bytes) : bytes_{bytes} {}  // NOLINT(google-explicit-constructor): heap{8_GiB}
 
-  // @param fraction above 0 and at most 1: the share of what the source of memory has free when the heap is made
+  // @param fraction above 0 and at most 1: the share of the memory that the source has free when the heap is made
   // @throws gpuheap::error for any other number
   [[nodiscard]] static heap_size fraction_of_free(double fraction) {
     if (!(fraction > 0 && fraction <= 1)) {
@@ -40,8 +41,8 @@ class heap_size {
     return size;
   }
 
-  // @brief The size that GPUHEAP_BYTES states: "8589934592", "8GiB", "1.5 GiB", "512M", or "40%" of what is free. Without it:
-  // default_bytes, or half of what is free if that is less.
+  // @brief The size in the environment variable GPUHEAP_BYTES: "8589934592", "8GiB", "1.5 GiB", "512M", or "40%" of the free memory.
+  // Without the variable: default_bytes, or half of the free memory if that is less.
   // @throws gpuheap::error if the text is none of these
   [[nodiscard]] static heap_size from_environment() {
     if (char const* text = std::getenv("GPUHEAP_BYTES"); text != nullptr && *text != '\0') return parse(text);
@@ -53,7 +54,7 @@ class heap_size {
 
   // @param from the source of the heap's memory
   // @return the size in bytes of a heap in that memory
-  // @throws gpuheap::error for a share of a source that does not say what it has free
+  // @throws gpuheap::error for a share of a source that does not know its free memory
   [[nodiscard]] simt::size_t resolve(memory::resource const& from) const {
     if (fraction_ == 0 && !at_most_half_) return bytes_;
     auto const there = from.query();
@@ -64,7 +65,7 @@ class heap_size {
   }
 
  private:
-  // Without the C library's conversions, whose decimal point depends on the program's locale.
+  // Reads a size. It avoids the C library's conversions, because their decimal point depends on the program's locale.
   [[nodiscard]] static heap_size parse(std::string const& text) {
     auto const refuse = [&] {
       return plain_error(
@@ -101,7 +102,7 @@ class heap_size {
   }
 
   simt::size_t bytes_;
-  double fraction_ = 0;  // 0: bytes_ counts
+  double fraction_ = 0;  // 0: the size is bytes_
   bool at_most_half_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Functions of the C library that MPI programs call and device code lacks, with the C library's meanings. Device code; `gpuheap coalesce
-// --mpi` writes these names.
+// Functions of the C library that MPI programs call and CUDA does not have. They do the same as in the C library. Device code; `gpuheap
+// coalesce --mpi` writes these names into programs.
 #pragma once
 
 #include <gpuheap/mpi/c/format.hpp>

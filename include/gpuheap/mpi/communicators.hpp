@@ -1,4 +1,4 @@
-// Communicators, the groups of ranks that they are made of, and the grids that their ranks lie in: calls of one rank. Device code.
+// MPI's calls for communicators, for groups of ranks, and for Cartesian grids of ranks, as members that one rank calls. Device code.
 #pragma once
 
 #include <gpuheap/mpi/type_makers.hpp>
@@ -23,8 +23,8 @@ class communicators : public type_makers<Heap> {
     return success;
   }
 
-  // A communicator for each color, in which ranks stand by their keys, and by their ranks in `comm` where keys are equal. `undefined` as
-  // color: none, and `made` is nullptr.
+  // Makes a communicator for each color. Its members are ordered by their keys, and by their ranks in `comm` where keys are equal. A rank
+  // whose color is `undefined` gets none: `made` is nullptr.
   GPUHEAP_FN int comm_split(communicator* comm, int color, int key, communicator** made) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     if (made == nullptr || (color < 0 && color != undefined)) return this->answer(comm, err_arg);
@@ -51,7 +51,7 @@ class communicators : public type_makers<Heap> {
     **made = {mine.group, mine.rank, 0, comm->errors, nullptr};
     return success;
   }
-  // Makes a communicator of the same members and grid, with a context of its own.
+  // Makes a communicator with the same members and grid. Its messages are kept apart from those of `comm`.
   GPUHEAP_FN int comm_dup(communicator* comm, communicator** made) const {
     int const bad = comm_split(comm, 0, 0, made);
     if (bad == success && comm->grid != nullptr) {
@@ -60,18 +60,19 @@ class communicators : public type_makers<Heap> {
     }
     return bad;
   }
-  // Ends this rank's handle and makes it null. Its messages must have been received, and its collective calls ended.
+  // Frees this rank's handle and sets it to null. Before, all messages on the communicator must have been received, and its collective
+  // calls ended.
   GPUHEAP_FN int comm_free(communicator** comm) const {
     if (comm == nullptr || *comm == nullptr || *comm == this->world()) return this->answer(nullptr, err_comm);
     group_state* const group = (*comm)->group;
-    // acq_rel: the last member frees what the others have used before.
+    // acq_rel: the accesses of all members come before the free by the last one.
     if (simt::global_ref<simt::uint32_t>{group->members_left}.fetch_sub(1, simt::acq_rel) == 1) this->deallocate(group);
     if ((*comm)->grid != nullptr) this->deallocate((*comm)->grid);
     this->deallocate(*comm);
     *comm = nullptr;
     return success;
   }
-  // Compares two communicators: ident (0), congruent (1), similar (2) or unequal (3).
+  // Compares two communicators. `result`: MPI_IDENT (0), MPI_CONGRUENT (1), MPI_SIMILAR (2) or MPI_UNEQUAL (3).
   GPUHEAP_FN int comm_compare(communicator* a, communicator* b, int* result) const {
     if (a == nullptr || b == nullptr) return this->answer(nullptr, err_comm);
     *result = a->group == b->group ? 0 : compare(*a->group, *b->group);
@@ -81,7 +82,7 @@ class communicators : public type_makers<Heap> {
 
   // ---- groups
 
-  // The members of a communicator.
+  // Makes a group of the members of a communicator.
   GPUHEAP_FN int comm_group(communicator* comm, rank_list** made) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     int const size = this->size_of(comm);
@@ -99,7 +100,8 @@ class communicators : public type_makers<Heap> {
     *rank = group == nullptr ? undefined : group->mine;
     return success;
   }
-  // Makes a group of the members of `group` at the places `ranks`, in that order; without `in`, of all others, in their order.
+  // Makes a group of some members of `group`. With `in`: the members whose ranks are in `ranks`, in that order. Without `in`: all other
+  // members, in the order of `group`.
   GPUHEAP_FN int group_some(rank_list const* group, int count, int const* ranks, bool in, rank_list** made) const {
     int const size = group == nullptr ? 0 : group->size;
     if (count < 0 || count > size) return this->answer(nullptr, err_arg);
@@ -119,7 +121,7 @@ class communicators : public type_makers<Heap> {
     find_self(*list);
     return success;
   }
-  // The same, with places from, to and step in triples.
+  // The same for ranks that are given as triples {first, last, step}.
   GPUHEAP_FN int group_ranges(rank_list const* group, int count, int const (*ranges)[3], bool in, rank_list** made) const {
     int const size = group == nullptr ? 0 : group->size;
     auto* const ranks = static_cast<int*>(allocate((static_cast<simt::size_t>(size) + 1) * sizeof(int)));
@@ -139,7 +141,8 @@ class communicators : public type_makers<Heap> {
     return bad;
   }
   enum class set { all_of_both, in_both, in_first_alone };
-  // The union (the first group, then the rest of the second), the intersection, or the difference of two groups.
+  // Makes the union of two groups (the first group, then the members of the second that are not in it), their intersection, or their
+  // difference.
   GPUHEAP_FN int group_of_two(rank_list const* a, rank_list const* b, set which, rank_list** made) const {
     int const first = a == nullptr ? 0 : a->size, second = b == nullptr ? 0 : b->size;
     rank_list* const list = make_list(first + second, made);
@@ -156,7 +159,7 @@ class communicators : public type_makers<Heap> {
     find_self(*list);
     return success;
   }
-  // The ranks in `to` of members of `from`; `undefined` for one that `to` lacks.
+  // Translates ranks in the group `from` into ranks in the group `to`; `undefined` for a member that `to` lacks.
   GPUHEAP_FN int group_translate_ranks(rank_list const* from, int count, int const* ranks, rank_list const* to, int* found) const {
     for (int i = 0; i < count; ++i) {
       if (ranks[i] == proc_null) {
@@ -183,20 +186,20 @@ class communicators : public type_makers<Heap> {
     *group = nullptr;
     return success;
   }
-  // Makes a communicator of the members of `group`. All members of `comm` call; those outside of the group get none.
+  // Makes a communicator of the members of `group`. All members of `comm` call; those outside of the group get nullptr.
   GPUHEAP_FN int comm_create(communicator* comm, rank_list const* group, communicator** made) const {
-    // Groups that share no rank may come in one call: their first ranks tell them apart.
+    // Members may pass different groups in one call, if these share no rank. The first rank of a group serves as its color.
     bool const in = group != nullptr && group->mine != undefined;
     return comm_split(comm, in ? group->world_ranks()[0] : undefined, in ? group->mine : 0, made);
   }
 
-  // The same for the members of `group` alone, which all call with the same `tag`.
+  // The same, but only the members of `group` call, all with the same `tag`.
   GPUHEAP_FN int comm_create_group(communicator* comm, rank_list const* group, int tag, communicator** made) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     if (tag < 0) return this->answer(comm, err_tag);
     *made = nullptr;
     if (group == nullptr || group->mine == undefined) return success;
-    // Differs from the tags of collective calls, which count up from 0.
+    // The high bit keeps this tag apart from those of collective calls, which count up from 0.
     int const own_tag = 0x40000000 | (tag & 0x3fffffff);
     membership mine{};
     if (group->mine != 0) {
@@ -219,7 +222,8 @@ class communicators : public type_makers<Heap> {
 
   // ---- grids
 
-  // A communicator whose first ranks lie in a grid, the last dimension the fastest; ranks without a place get none.
+  // Makes a communicator of the first ranks of `comm`, as many as a grid of these sizes has places. Ranks follow one another along the last
+  // dimension. Other ranks get nullptr.
   GPUHEAP_FN int cart_create(communicator* comm, int dimensions, int const* sizes, int const* periodic, communicator** made) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     if (dimensions < 0 || dimensions > grid_state::most_dimensions) return this->answer(comm, err_arg);
@@ -241,7 +245,7 @@ class communicators : public type_makers<Heap> {
     (*made)->grid = grid;
     return success;
   }
-  // The coordinates of a rank in the grid.
+  // The coordinates of a rank in the grid, the first `most` of them.
   GPUHEAP_FN int cart_coords(communicator* comm, int rank, int most, int* place) const {
     if (int const bad = check_grid(comm); bad != success) return this->answer(comm, bad);
     if (!this->is_member(comm, rank)) return this->answer(comm, err_rank);
@@ -251,7 +255,7 @@ class communicators : public type_makers<Heap> {
     }
     return success;
   }
-  // The rank at coordinates, which wrap around in periodic dimensions.
+  // The rank at the coordinates `place`, which wrap around in periodic dimensions.
   GPUHEAP_FN int cart_rank(communicator* comm, int const* place, int* rank) const {
     if (int const bad = check_grid(comm); bad != success) return this->answer(comm, bad);
     int at = 0;
@@ -265,7 +269,7 @@ class communicators : public type_makers<Heap> {
     *rank = at;
     return success;
   }
-  // The ranks `by` places before and behind this one in one dimension; proc_null outside of the grid.
+  // The ranks that lie `by` places before and after this one in one dimension; proc_null for a place outside of the grid.
   GPUHEAP_FN int cart_shift(communicator* comm, int dimension, int by, int* before, int* behind) const {
     if (int const bad = check_grid(comm); bad != success) return this->answer(comm, bad);
     grid_state const& grid = *comm->grid;
@@ -294,7 +298,7 @@ class communicators : public type_makers<Heap> {
     *dimensions = comm->grid->dimensions;
     return success;
   }
-  // Splits the grid into grids of the dimensions that `keeps` names, with a communicator for each.
+  // Splits the grid into grids of the dimensions i with keeps[i] != 0, and makes a communicator for each.
   GPUHEAP_FN int cart_sub(communicator* comm, int const* keeps, communicator** made) const {
     if (int const bad = check_grid(comm); bad != success) return this->answer(comm, bad);
     grid_state const old = *comm->grid;
@@ -313,7 +317,8 @@ class communicators : public type_makers<Heap> {
     *(*made)->grid = kept;
     return success;
   }
-  // Sets the sizes that are 0 so that the grid has `places` ranks: as even as possible, in falling order.
+  // Sets those of the `sizes` that are 0, so that the grid has `places` places. The sizes that it sets are as equal as possible, in falling
+  // order.
   GPUHEAP_FN int dims_create(int places, int dimensions, int* sizes) const {
     int open = 0, rest = places;
     for (int i = 0; i < dimensions; ++i) {
@@ -325,7 +330,7 @@ class communicators : public type_makers<Heap> {
     if (open > grid_state::most_dimensions) return this->answer(nullptr, err_arg);
     int found[grid_state::most_dimensions];
     for (int i = 0; i < open; ++i) found[i] = 1;
-    // Each prime factor, the largest first, goes to the size that is smallest so far.
+    // Multiplies the smallest size so far by each prime factor, the largest factor first.
     int factors[32];
     int num_factors = 0;
     for (int f = 2; f * f <= rest; ++f) {
@@ -353,7 +358,7 @@ class communicators : public type_makers<Heap> {
     if (!this->mine().initialised || this->mine().finalised) return err_other;
     return comm == nullptr ? err_comm : success;
   }
-  // The tag of this rank's next collective call on `comm`: the same in all members.
+  // The tag of this rank's next collective call on `comm`. It is the same in all members.
   [[nodiscard]] GPUHEAP_FN static int next_tag(communicator* comm) { return static_cast<int>(comm->num_collectives++ & 0x7fffffffu); }
 
   [[nodiscard]] GPUHEAP_FN void* allocate(simt::size_t bytes) const {
@@ -372,7 +377,7 @@ class communicators : public type_makers<Heap> {
     detail::pack(m->data(), from, count, type);
     detail::push(this->rank_at(comm, to), m);
   }
-  // Takes a message's bytes and frees it.
+  // Copies a message's elements into a buffer of `capacity` bytes of data, and frees the message.
   GPUHEAP_FN int take(message* m, void* to, simt::size_t capacity, datatype type = datatype::byte) const {
     bool const fits = m->bytes <= capacity;
     detail::unpack(to, m->data(), fits ? static_cast<simt::size_t>(m->bytes) : capacity, type);
@@ -384,7 +389,7 @@ class communicators : public type_makers<Heap> {
   }
 
  private:
-  // A rank's arguments of comm_split, and its result.
+  // `wish`: a rank's arguments of comm_split(). `membership`: its result.
   struct wish {
     int color, key, rank;
     [[nodiscard]] GPUHEAP_FN bool before(wish const& other) const {
@@ -401,7 +406,7 @@ class communicators : public type_makers<Heap> {
     int const bad = check_comm(comm);
     return bad != success ? bad : comm->grid == nullptr ? err_arg : success;
   }
-  // A list with room for so many ranks; nullptr without room.
+  // Makes a list with room for `size` ranks. nullptr: the heap has no memory for it.
   [[nodiscard]] GPUHEAP_FN rank_list* make_list(int size, rank_list** made) const {
     auto* const list = static_cast<rank_list*>(this->obtain(sizeof(rank_list) + (static_cast<simt::size_t>(size) + 1) * sizeof(int)));
     if (list != nullptr) *list = {size, undefined};
@@ -415,7 +420,7 @@ class communicators : public type_makers<Heap> {
     return undefined;
   }
   GPUHEAP_FN void find_self(rank_list& list) const { list.mine = place_in(list, this->world()->rank); }
-  // 0: the same members in the same order; 2: in another order; 3: other members.
+  // MPI_IDENT (0): the same members in the same order. MPI_SIMILAR (2): in another order. MPI_UNEQUAL (3): other members.
   [[nodiscard]] GPUHEAP_FN static int compare(group_state const& a, group_state const& b) {
     if (a.size != b.size) return 3;
     bool same = true;
@@ -428,16 +433,16 @@ class communicators : public type_makers<Heap> {
     return same ? 0 : 2;
   }
 
-  // A group whose members' places in the world follow it, to be written.
+  // Makes a group of `size` members. The caller writes their ranks in the world into the array after it.
   [[nodiscard]] GPUHEAP_FN group_state* make_group(int size) const {
     auto const members = static_cast<simt::uint32_t>(size);
     auto* const group = static_cast<group_state*>(allocate(sizeof(group_state) + members * sizeof(int)));
-    // relaxed: only uniqueness matters; the members get the number by messages.
+    // relaxed: the number only has to be unique; the members get it by messages.
     simt::uint32_t const number = simt::global_ref<simt::uint32_t>{this->shared().num_groups}.fetch_add(1, simt::relaxed);
     *group = {members, number, reinterpret_cast<int*>(group + 1), 0, 0, members};
     return group;
   }
-  // Divides the members into groups, and sends each other member its group. Returns this rank's group.
+  // Divides the members into groups by their wishes, and sends each other member its group. Returns this rank's own.
   GPUHEAP_FN membership found_groups(communicator const* comm, wish* wishes, int size, int tag) const {
     sort(wishes, size);
     membership own{};
@@ -465,13 +470,13 @@ class communicators : public type_makers<Heap> {
     }
     return own;
   }
-  // Shell's method with gaps that shrink by half: one rank sorts, so it takes no memory.
+  // Shellsort, whose gap halves in each pass. It needs no further memory.
   GPUHEAP_FN static void sort(wish* wishes, int size) {
     for (int gap = size / 2; gap > 0; gap /= 2) {
       for (int i = gap; i < size; ++i) {
         wish const moving = wishes[i];
         int at = i;
-        // Ends: each pass goes down by the gap.
+        // Ends: each pass lowers `at` by the gap.
         for (; at >= gap && moving.before(wishes[at - gap]); at -= gap) wishes[at] = wishes[at - gap];
         wishes[at] = moving;
       }

@@ -1,4 +1,4 @@
-// The names of MPI for datatypes, groups, grids and the further forms of calls. names.hpp has the others, and a description of all of them.
+// The names of MPI for datatypes, groups, grids and less common calls. names.hpp has the other names, and describes all of them.
 #pragma once
 
 #include <gpuheap/mpi/names.hpp>
@@ -178,7 +178,7 @@ GPUHEAP_COLD inline int MPI_Dims_create(int places, int dimensions, int* sizes) 
 // Facts about the process.
 template <class Argc, class Argv>
 GPUHEAP_COLD inline int MPI_Init_thread(Argc, Argv, int, int* provided) {
-  // A rank is one thread: whatever level is requested, all its calls come from that thread.
+  // A rank is one thread, which makes all of its calls. So every level of thread support is provided.
   *provided = MPI_THREAD_MULTIPLE;
   return gpuheap::mpi::here().init();
 }
@@ -196,9 +196,9 @@ GPUHEAP_FN inline int MPI_Get_version(int* version, int* subversion) {
   *subversion = MPI_SUBVERSION;
   return MPI_SUCCESS;
 }
-// Names of communicators are not kept, since no call reads them.
+// Ignores the name, since there is no MPI_Comm_get_name to read it.
 GPUHEAP_FN inline int MPI_Comm_set_name(MPI_Comm, char const*) { return MPI_SUCCESS; }
-// All ranks share the device's memory.
+// MPI_COMM_TYPE_SHARED, the only type, yields all ranks of `comm`, since all of them share the device's memory.
 GPUHEAP_FN inline int MPI_Comm_split_type(MPI_Comm comm, int, int key, MPI_Info, MPI_Comm* made) {
   return gpuheap::mpi::here().comm_split(comm, 0, key, made);
 }

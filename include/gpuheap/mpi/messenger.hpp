@@ -1,11 +1,11 @@
-// Point-to-point messages of one rank: send, receive, probe, and what happens on an error.
+// Point-to-point messages of one rank: send, receive, probe, and the handling of errors. Device code.
 //
-// A send copies the bytes into a block of the heap, pushes it to the receiver's inbox and is done (the standard calls it eager). Whenever a
-// rank calls something that looks for messages, it takes its inbox, gives each message to the oldest posted receive that wants it, and
-// keeps the others in order. So messages of one rank to another on one communicator are received in the order in which they were sent.
+// A send copies the bytes into a block of the heap, pushes the block to the receiver's inbox and returns (an eager send). In each call that
+// looks for messages, a rank takes all messages of its inbox, gives each to the oldest posted receive that matches, and keeps the others in
+// order. So a rank receives the messages of another rank on one communicator in the order in which they were sent.
 //
-// Waiting: a rank looks at its own inbox again and again, holds nothing meanwhile, and passes the others by with the back-off. Lanes of one
-// warp wait for each other like any threads, by independent thread scheduling (compute capability 7.0).
+// Waiting: a rank reads its own inbox again and again, with a pause between two reads (simt::back_off). It holds no lock meanwhile. By
+// independent thread scheduling (from compute capability 7.0 on), lanes of one warp may wait for each other as any threads may.
 #pragma once
 
 #include <gpuheap/mpi/datatypes.hpp>
@@ -14,7 +14,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
-// A view of one rank, for that rank's thread alone. Heap: a heap_ref of any allocator that frees individually.
+// A view of one rank. Only that rank's thread may use it. Heap: a heap_ref of any allocator that frees individually.
 template <class Heap>
 class messenger {
  public:
@@ -25,29 +25,29 @@ class messenger {
   [[nodiscard]] GPUHEAP_FN communicator* world() const { return &mine_->world; }
   [[nodiscard]] GPUHEAP_FN Heap const& heap() const { return heap_; }
 
-  // Ends all ranks: this one now, each other one at its next call that waits. The host gets `code` and this rank. The first of several
-  // aborts counts.
+  // Ends all ranks: this one now, each other one at its next call that waits. The host gets `code` and this rank's number, from the first
+  // of several aborts.
   [[noreturn]] GPUHEAP_FN void abort(int code) const { end_all(code, success); }
 
-  // The same, for a heap without room while the other ranks depend on this one.
+  // The same, for a rank that gets no memory from the heap while other ranks depend on it.
   [[noreturn]] GPUHEAP_FN void end_for_memory() const { end_all(err_no_mem, err_no_mem); }
 
-  // Sets the effect of errors of calls on `comm` in this rank from now on. `fatal` at first.
+  // Sets the effect of this rank's later errors in calls on `comm`. It is `fatal` at first.
   GPUHEAP_FN int comm_set_errhandler(communicator* comm, error_handler what) const {
     if (comm == nullptr) return answer(comm, err_comm);
     comm->errors = what;
     return success;
   }
 
-  // Sends `count` elements to rank `to` (proc_null: nothing). Ends whatever the receiver does; the buffer may be used again at once.
-  // A heap without room: err_no_mem.
+  // Sends `count` elements to rank `to` (proc_null: to no rank). Returns without waiting for the receiver; the program may then use the
+  // buffer again. err_no_mem: the heap has no memory for the message.
   GPUHEAP_FN int send(void const* buffer, int count, datatype type, int to, int tag, communicator* comm) const {
     return send_noted(buffer, count, type, to, tag, comm, nullptr);
   }
-  // The same, and waits until the message is being received.
+  // The same, and waits until the receiver has taken the message.
   GPUHEAP_FN int ssend(void const* buffer, int count, datatype type, int to, int tag, communicator* comm) const {
     simt::uint32_t received = to == proc_null ? 1 : 0;
-    // The word is this thread's own, but another one sets it: it must lie where that one reaches it.
+    // The receiver's thread sets this word, so it must lie in global memory and not in this thread's stack frame.
     auto* const noted = static_cast<simt::uint32_t*>(obtain(sizeof(simt::uint32_t)));
     if (noted == nullptr) return answer(comm, err_no_mem);
     *noted = received;
@@ -65,21 +65,21 @@ class messenger {
     return sent;
   }
 
-  // Waits for a message of rank `from` (or any_source; proc_null: none) with `tag` (or any_tag). One longer than the buffer is
-  // err_truncate: what fits is received, and the status says how much that is. `result` may be nullptr.
+  // Waits for a message of rank `from` (or any_source; proc_null: no message) with `tag` (or any_tag). For a message that is longer than
+  // the buffer the result is err_truncate: the buffer gets the part that fits, and the status has its size. `result` may be nullptr.
   GPUHEAP_FN int recv(void* buffer, int count, datatype type, int from, int tag, communicator* comm, status* result) const {
     request one;
     if (int const bad = start(one, buffer, count, type, from, tag, comm); bad != success) return answer(comm, bad);
     await(one);
     if (result != nullptr) {
-      int const before = result->MPI_ERROR;  // left alone by calls for one message (section 3.2.5)
+      int const before = result->MPI_ERROR;  // calls for one message leave this member alone (MPI 3.1, section 3.2.5)
       *result = one.result;
       result->MPI_ERROR = before;
     }
     return answer(comm, one.result.MPI_ERROR);
   }
 
-  // As send(), which never waits: the request is done from the start.
+  // As send(). The request is done from the start, since send() never waits.
   GPUHEAP_FN int isend(void const* buffer, int count, datatype type, int to, int tag, communicator* comm, request** made) const {
     if (made == nullptr) return answer(comm, err_request);
     *made = nullptr;
@@ -88,7 +88,7 @@ class messenger {
     return sent;
   }
 
-  // Begins a receive, whose buffer is not to be used until wait() has ended it. The request is a block of the heap.
+  // Begins a receive. The program must not use the buffer until wait() has ended the receive. The request is a block of the heap.
   GPUHEAP_FN int irecv(void* buffer, int count, datatype type, int from, int tag, communicator* comm, request** made) const {
     if (made == nullptr) return answer(comm, err_request);
     *made = nullptr;
@@ -101,7 +101,7 @@ class messenger {
     return success;
   }
 
-  // Waits until the request is done, ends it and makes it null. A null request is done. `result` may be nullptr.
+  // Waits until the request is done, frees it and sets it to null. A null request counts as done. `result` may be nullptr.
   GPUHEAP_FN int wait(request** which, status* result) const {
     if (which == nullptr) return answer(nullptr, err_request);
     status ended = empty_status();
@@ -114,7 +114,7 @@ class messenger {
     }
     return errors == error_handler::fatal ? answer(nullptr, error) : error;
   }
-  // The same for all of them. If any failed: err_in_status, and each status has its own error.
+  // The same for `count` requests. If any of them failed, the result is err_in_status, and each status has the error of its request.
   GPUHEAP_FN int waitall(int count, request** which, status* results) const {
     if (count < 0) return answer(nullptr, err_count);
     int failed = success;
@@ -132,7 +132,8 @@ class messenger {
     }
     return fatal ? answer(nullptr, failed) : failed;
   }
-  // Waits until one of them is done and ends it; `undefined` as its index if all are null.
+  // Waits until one of the requests is done, and ends it as wait() does. `index` receives its index, or `undefined` if all requests are
+  // null.
   GPUHEAP_FN int waitany(int count, request** which, int* index, status* result) const {
     simt::back_off pause;
     // Ends: when a request is done, which is the program's promise; or when another rank aborts. Blocking.
@@ -143,7 +144,7 @@ class messenger {
       pause.wait();
     }
   }
-  // Whether one of them is done; if so, ends it.
+  // If one of the requests is done, ends it as wait() does. `done`: whether one was done, or all are null.
   GPUHEAP_FN int testany(int count, request** which, int* index, int* done, status* result) const {
     if (count < 0) return answer(nullptr, err_count);
     make_progress();
@@ -161,7 +162,7 @@ class messenger {
     if (!any && result != nullptr) *result = empty_status();
     return success;
   }
-  // Waits until at least one is done, and ends all that are: their number, and their indices.
+  // Waits until at least one of the requests is done, and ends all that are. `num_done` receives their number, and `indices` their indices.
   GPUHEAP_FN int waitsome(int count, request** which, int* num_done, int* indices, status* results) const {
     int first = 0;
     status of_first = empty_status();
@@ -179,7 +180,7 @@ class messenger {
     }
     return success;
   }
-  // Whether all of them are done; if so, ends them.
+  // If all of the requests are done, ends them. `done`: whether they were.
   GPUHEAP_FN int testall(int count, request** which, int* done, status* results) const {
     make_progress();
     end_if_aborted();
@@ -190,7 +191,7 @@ class messenger {
     return *done != 0 ? waitall(count, which, results) : success;
   }
 
-  // Whether the request is done; if so, ends it as wait() does.
+  // If the request is done, ends it as wait() does. `done`: whether it was.
   GPUHEAP_FN int test(request** which, int* done, status* result) const {
     if (which == nullptr || done == nullptr) return answer(nullptr, err_request);
     make_progress();
@@ -199,7 +200,7 @@ class messenger {
     return *done ? wait(which, result) : success;
   }
 
-  // Sends and receives at once: neither waits for the other.
+  // Sends one message and receives another. The send does not wait for the receive.
   GPUHEAP_FN int sendrecv(void const* sent, int num_sent, datatype sent_type, int to, int sent_tag, void* received, int num_received,
                           datatype received_type, int from, int received_tag, communicator* comm, status* result) const {
     if (int const bad = check_receive(received, num_received, received_type, from, received_tag, comm); bad != success) {
@@ -209,13 +210,13 @@ class messenger {
     return recv(received, num_received, received_type, from, received_tag, comm, result);
   }
 
-  // The same, with one buffer for both.
+  // The same, with one buffer for both messages.
   GPUHEAP_FN int sendrecv_replace(void* buffer, int count, datatype type, int to, int sent_tag, int from, int received_tag,
                                   communicator* comm, status* result) const {
     return sendrecv(buffer, count, type, to, sent_tag, buffer, count, type, from, received_tag, comm, result);
   }
 
-  // Waits until a message is there that recv() with these arguments would receive, and leaves it there.
+  // Waits until there is a message that recv() with these arguments would receive. The message stays where it is.
   GPUHEAP_FN int probe(int from, int tag, communicator* comm, status* result) const {
     if (int const bad = check_envelope(from, tag, comm); bad != success) return answer(comm, bad);
     simt::back_off pause;
@@ -227,7 +228,7 @@ class messenger {
     }
     return success;
   }
-  // Whether a message is there now that recv() with these arguments would receive.
+  // `found`: whether there is now a message that recv() with these arguments would receive. The message stays where it is.
   GPUHEAP_FN int iprobe(int from, int tag, communicator* comm, int* found, status* result) const {
     if (int const bad = check_envelope(from, tag, comm); bad != success) return answer(comm, bad);
     end_if_aborted();
@@ -246,7 +247,7 @@ class messenger {
   [[nodiscard]] GPUHEAP_FN world_state& shared() const { return *world_; }
   [[nodiscard]] GPUHEAP_FN rank_state& mine() const { return *mine_; }
 
-  // Returns `error`; or ends all ranks, if the communicator's handler is fatal. Without a communicator it is fatal.
+  // Returns `error`, or ends all ranks if it is an error and the communicator's handler is fatal. Without a communicator an error is fatal.
   GPUHEAP_FN int answer(communicator const* comm, int error) const {
     if (error != success && (comm == nullptr || comm->errors == error_handler::fatal)) end_all(error, error);
     return error;
@@ -256,20 +257,20 @@ class messenger {
     if (comm == nullptr) return err_comm;
     if (count < 0) return err_count;
     if (!is_datatype(type)) return err_type;
-    // Derived datatypes may contain absolute addresses, with a null buffer.
+    // A derived datatype may contain absolute addresses, and the buffer is then null.
     return buffer == nullptr && count != 0 && !is_derived(type) ? err_buffer : success;
   }
 
-  // Out of line, so that the heap's code exists once for the many calls.
+  // Both are out of line, so that a program contains the heap's code once and not in each of the many calls.
   [[nodiscard]] GPUHEAP_COLD void* obtain(simt::size_t bytes) const { return heap_.malloc(bytes); }
   GPUHEAP_COLD void deallocate(void* p) const { heap_.free(p); }
 
-  // Removes one user of a datatype, and frees it with the last.
+  // Removes one user of a datatype. The last one frees it.
   GPUHEAP_FN void release(type_layout* layout) const {
     if (--layout->users == 0) deallocate(layout);
   }
 
-  // A message of this rank, without its contents; nullptr without room for it.
+  // Makes a message of this rank without its contents. nullptr: the heap has no memory for it.
   [[nodiscard]] GPUHEAP_FN message* make_message(communicator const* comm, simt::uint32_t context, int tag, simt::size_t bytes) const {
     auto* const m = static_cast<message*>(obtain(message::block_bytes(bytes)));
     if (m != nullptr) *m = {nullptr, nullptr, bytes, context, comm->rank, tag, nullptr};
@@ -287,10 +288,10 @@ class messenger {
     if (simt::global_ref<simt::uint32_t>{block->left}.fetch_sub(1, simt::acq_rel) == 1) deallocate(block);
   }
 
-  // Waits for a message and takes it out; the caller frees it.
+  // Waits for a message and removes it from the kept messages. The caller frees it.
   [[nodiscard]] GPUHEAP_FN message* await_message(envelope const& wanted) const {
     simt::back_off pause;
-    // Ends: when the message comes, which its sender has promised by the same collective call; or when another rank aborts. Blocking.
+    // Ends: when the message comes, which its sender sends in the same collective call; or when another rank aborts. Blocking.
     GPUHEAP_NO_UNROLL
     while (true) {
       make_progress();
@@ -301,11 +302,11 @@ class messenger {
   }
 
   GPUHEAP_FN void end_if_aborted() const {
-    // relaxed: no other data depends on it; the host reads the record after the kernel.
+    // relaxed: no other data depends on the word; the host reads the record after the kernel.
     if (simt::global_ref<simt::uint32_t>{world_->abort.raised}.load(simt::relaxed) != 0) simt::end_thread();
   }
 
-  // Frees what has come for this rank and was not received.
+  // Frees the messages for this rank that have come and were not received.
   GPUHEAP_FN void free_early_messages() const {
     make_progress();
     // Ends: once for each message kept.
@@ -336,7 +337,7 @@ class messenger {
 
   [[noreturn]] GPUHEAP_FN void end_all(int code, int error) const {
     abort_record& record = world_->abort;
-    // relaxed, both: the record is for the host, after the kernel.
+    // relaxed, both: only the host reads the record, after the kernel.
     if (simt::global_ref<simt::uint32_t>{record.claimed}.exchange(1, simt::relaxed) == 0) {
       record.rank = static_cast<int>(mine_ - world_->ranks);
       record.code = code;
@@ -363,7 +364,7 @@ class messenger {
     return bad;
   }
 
-  // Begins a receive: takes a message that is already there, or posts the request.
+  // Begins a receive: takes a message that has come already, or posts the request.
   GPUHEAP_FN void begin(request& r, void* buffer, int count, datatype type, int from, int tag, communicator* comm) const {
     r = {nullptr,
          {context_of(comm), from, tag},
@@ -388,7 +389,7 @@ class messenger {
 
   GPUHEAP_FN void await(request& r) const {
     simt::back_off pause;
-    // Ends: when a message comes that the receive wants, which is the program's promise; or when another rank aborts. Blocking.
+    // Ends: when a message comes that matches the receive, which is the program's promise; or when another rank aborts. Blocking.
     GPUHEAP_NO_UNROLL
     while (!r.done) {
       make_progress();
@@ -398,7 +399,7 @@ class messenger {
     }
   }
 
-  // Ends a request and frees it. Returns the error of its message.
+  // Waits until the request is done, and frees it. Returns the error of its message.
   GPUHEAP_FN int finish(request*& which, status& ended, error_handler& errors) const {
     request* const r = which;
     if (r == nullptr) return success;
@@ -412,7 +413,7 @@ class messenger {
     return ended.MPI_ERROR;
   }
 
-  // Fills the request from the message, and frees that.
+  // Copies the message into the request's buffer, and frees the message.
   GPUHEAP_FN void deliver(request& r, message* m) const {
     bool const fits = m->bytes <= r.capacity;
     simt::size_t const bytes = fits ? static_cast<simt::size_t>(m->bytes) : r.capacity;
@@ -422,7 +423,7 @@ class messenger {
     free_message(m);
   }
 
-  // Takes the inbox and gives its messages to the posted receives, or keeps them.
+  // Takes all messages of the inbox. Gives each to the oldest posted receive that matches, or keeps it.
   GPUHEAP_COLD void make_progress() const {
     message* m = detail::take_inbox(*mine_);
     // Ends: once for each message taken.
@@ -439,7 +440,7 @@ class messenger {
     }
   }
 
-  // Takes out the oldest posted receive that wants the message.
+  // Removes the oldest posted receive that matches the message, and returns it. nullptr: there is none.
   [[nodiscard]] GPUHEAP_FN request* take_posted(message const& m) const {
     request* before = nullptr;
     // Ends: at the end of the list at the latest.
@@ -451,7 +452,7 @@ class messenger {
     }
     return nullptr;
   }
-  // Takes out the oldest kept message that is wanted.
+  // Removes the oldest kept message that matches, and returns it. nullptr: there is none.
   [[nodiscard]] GPUHEAP_FN message* take_early(envelope const& wanted) const {
     message* before = nullptr;
     // Ends: at the end of the list at the latest.

@@ -1,10 +1,10 @@
-// The names of MPI for device code, so that the text of a C program of MPI compiles as the program of one rank. Include it in place of
-// <mpi.h>.
+// The names of MPI for device code, so that the source of a C program of MPI compiles as the code of one rank. A program includes this
+// header in place of <mpi.h>.
 //
 //   host     gpuheap::coalesced::init(), then gpuheap::mpi::run_program(num_ranks, main functor)
-//   device   MPI_Init, MPI_Send, ...: on the program's heap (coalesced.hpp), as the rank that the calling thread is
+//   device   MPI_Init, MPI_Send, ...: the calling thread is the rank; messages lie in the program's heap (coalesced.hpp)
 //
-// One program runs at a time in a process. rank.hpp and messenger.hpp describe the calls, and offer any heap and several worlds.
+// A process runs one program at a time. rank.hpp and messenger.hpp describe the calls, and work with any heap and with several worlds.
 #pragma once
 
 #include <gpuheap/coalesced.hpp>
@@ -15,7 +15,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
 namespace detail {
 using program_heap_ref = heap_ref<coalesced::allocator>;
-// The state that the calls below read. All zero: no program runs.
+// The state that the calls below read. All zeros mean that no program runs.
 struct program_world {
   world_state* world = nullptr;
   program_heap_ref heap;
@@ -24,20 +24,20 @@ struct program_world {
 
 template <class Main>
 struct run_named {
-  static constexpr unsigned largest_block = 1024;  // limits the registers to those that blocks of this size leave
+  static constexpr unsigned largest_block = 1024;  // for launch(): limits the registers, so that blocks of this size can run
   Main main;
   GPUHEAP_FN void operator()(unsigned) const { main(); }
 };
 }  // namespace detail
 
-// The rank that this thread is. Device code of a main functor.
+// The rank of the calling thread. Device code of a main functor.
 [[nodiscard]] GPUHEAP_FN inline rank<detail::program_heap_ref> here() {
   detail::program_world const& program = simt::program_value<detail::program_world>();
   return {program.world, simt::block_id() * simt::threads_per_block() + simt::thread_in_block(), program.heap};
 }
 
-// Runs main() as `num_ranks` ranks in one cooperative kernel, and waits for them. Host; throws gpuheap::error for more ranks than can be
-// resident and without coalesced::init(), and what the kernel throws.
+// Runs main() as `num_ranks` ranks in one cooperative kernel, and waits for them. Host. Throws gpuheap::error for more ranks than can be
+// resident, or before coalesced::init(), and passes on the exceptions of a failed kernel.
 template <class Main>
 [[nodiscard]] result run_program(unsigned num_ranks, Main main, launch_config config = {}) {
   using functor = detail::run_named<Main>;
@@ -56,7 +56,7 @@ template <class Main>
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi
 
-// Types, constants and calls of MPI.
+// The types of MPI.
 using MPI_Comm = gpuheap::mpi::communicator*;
 using MPI_Datatype = gpuheap::mpi::datatype;
 using MPI_Op = gpuheap::mpi::operation;
@@ -68,7 +68,7 @@ using MPI_Info = void*;
 using MPI_Aint = long;
 using MPI_User_function = void(void*, void*, int*, MPI_Datatype*);
 
-// Macros, as in other MPIs: programs test for them by #ifdef, and some are no constants here.
+// These are macros, as in other implementations of MPI: programs test for them by #ifdef, and MPI_COMM_WORLD is not a constant here.
 #define MPI_COMM_WORLD (::gpuheap::mpi::here().world())
 #define MPI_GROUP_NULL (static_cast<MPI_Group>(nullptr))
 #define MPI_GROUP_EMPTY (static_cast<MPI_Group>(nullptr))
@@ -80,7 +80,7 @@ using MPI_User_function = void(void*, void*, int*, MPI_Datatype*);
 #define MPI_STATUSES_IGNORE (static_cast<MPI_Status*>(nullptr))
 #define MPI_IN_PLACE (::gpuheap::mpi::in_place())
 
-// Constants.
+// The constants of MPI.
 inline constexpr int MPI_SUCCESS = gpuheap::mpi::success, MPI_ERR_BUFFER = gpuheap::mpi::err_buffer,
                      MPI_ERR_COUNT = gpuheap::mpi::err_count, MPI_ERR_TYPE = gpuheap::mpi::err_type, MPI_ERR_TAG = gpuheap::mpi::err_tag,
                      MPI_ERR_COMM = gpuheap::mpi::err_comm, MPI_ERR_RANK = gpuheap::mpi::err_rank,
@@ -93,7 +93,7 @@ inline constexpr int MPI_ANY_SOURCE = gpuheap::mpi::any_source, MPI_ANY_TAG = gp
 inline constexpr int MPI_THREAD_SINGLE = 0, MPI_THREAD_FUNNELED = 1, MPI_THREAD_SERIALIZED = 2, MPI_THREAD_MULTIPLE = 3, MPI_IDENT = 0,
                      MPI_CONGRUENT = 1, MPI_SIMILAR = 2, MPI_UNEQUAL = 3, MPI_ORDER_C = 0, MPI_ORDER_FORTRAN = 1, MPI_CART = 1,
                      MPI_COMM_TYPE_SHARED = 1, MPI_VERSION = 3, MPI_SUBVERSION = 1;
-// Lengths of arrays: macros, as programs have them in C.
+// Lengths of arrays, as macros, as in a C header of MPI.
 #define MPI_MAX_PROCESSOR_NAME 256
 #define MPI_MAX_ERROR_STRING 64
 #define MPI_MAX_OBJECT_NAME 64
@@ -125,13 +125,13 @@ inline constexpr MPI_Datatype MPI_DATATYPE_NULL = gpuheap::mpi::datatype::null, 
                               MPI_LONG_INT = gpuheap::mpi::datatype::long_int, MPI_2INT = gpuheap::mpi::datatype::two_int,
                               MPI_SHORT_INT = gpuheap::mpi::datatype::short_int, MPI_PACKED = gpuheap::mpi::datatype::packed;
 
-// The arguments of main, or nullptr; they are ignored.
+// The parameters are those of main, or nullptr. They are ignored.
 template <class Argc, class Argv>
 GPUHEAP_COLD inline int MPI_Init(Argc, Argv) {
   return gpuheap::mpi::here().init();
 }
 
-// The rest forward to rank.hpp and messenger.hpp: those that do much out of line, since programs call them in many places.
+// The other calls forward to rank.hpp and messenger.hpp. Calls with much code are out of line, since programs make them in many places.
 GPUHEAP_COLD inline int MPI_Finalize() { return gpuheap::mpi::here().finalize(); }
 GPUHEAP_FN inline int MPI_Initialized(int* flag) {
   *flag = gpuheap::mpi::here().is_initialized();

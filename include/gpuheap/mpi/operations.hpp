@@ -6,14 +6,15 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
 namespace detail {
-// The operations that MPI defines for a datatype (section 5.9.2): arithmetic ones for integers and floats, logical ones for integers and
-// booleans, bitwise ones for integers and bytes, and those of a value with its place for pairs.
+// The classes of datatypes for which MPI defines operations (MPI 3.1, section 5.9.2): arithmetic operations for integers and floating-point
+// numbers, logical ones for integers and booleans, bitwise ones for integers and bytes, and min_loc and max_loc for pairs of a value and
+// its index.
 [[nodiscard]] GPUHEAP_HD constexpr bool is_integer(datatype type) { return type >= datatype::int8 && type <= datatype::uint64; }
 [[nodiscard]] GPUHEAP_HD constexpr bool is_floating(datatype type) { return type == datatype::float32 || type == datatype::float64; }
 [[nodiscard]] GPUHEAP_HD constexpr bool is_pair(datatype type) { return type >= datatype::float_int && type <= datatype::short_int; }
 }  // namespace detail
 
-// A reduction of the program's own: inout[i] = in[i] op inout[i] for `*count` elements.
+// A reduction operation that the program defines. `combine` sets inout[i] = in[i] op inout[i] for `*count` elements.
 struct user_operation {
   using function = void (*)(void* in, void* inout, int* count, datatype* type);
   function combine;
@@ -84,7 +85,7 @@ template <class T>
       return b < a ? b : a;
   }
 }
-// Of equal values, the one with the lower index.
+// The larger or the smaller of two values with their indices. Of equal values it is the one with the lower index.
 template <class T>
 [[nodiscard]] GPUHEAP_FN constexpr located<T> combined(operation op, located<T> a, located<T> b) {
   bool const other_wins = op == operation::max_loc ? a.value < b.value : b.value < a.value;
@@ -105,8 +106,8 @@ GPUHEAP_FN void combine_elements(operation op, void* into, void const* with, sim
   return is_users(op) ? is_datatype(type) : !is_derived(type) && is_defined(op, type);
 }
 
-// into[i] = into[i] op with[i] for `count` elements, of which `into` are those of lower ranks. can_combine(op, type) holds, both are
-// aligned as the type asks. An operation of the program's own changes `with`, too.
+// Sets into[i] = into[i] op with[i] for `count` elements. `into` has the elements of lower ranks. can_combine(op, type) must hold, and both
+// arrays are aligned for the type. An operation that the program defines changes `with`, too.
 GPUHEAP_COLD inline void combine(operation op, datatype type, void* into, void* with, simt::size_t count) {
   if (is_users(op)) {
     int number = static_cast<int>(count);

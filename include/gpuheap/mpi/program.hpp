@@ -1,5 +1,5 @@
-// A C program of MPI as a CUDA program, as `gpuheap coalesce --mpi` writes it: the names of MPI, what ranks have of their own, and a host
-// main that runs the program's as ranks. docs/coalesce.md.
+// A C program of MPI as a CUDA program, in the form that `gpuheap coalesce --mpi` writes: the names of MPI, the variables of each rank, and
+// run_main(), which runs the program's main function as ranks. docs/coalesce.md describes the rewriter.
 //
 //   GPUHEAP_FN int rank_main(int argc, gpuheap::mpi::arguments argv) { MPI_Init(nullptr, nullptr); ... MPI_Finalize(); return 0; }
 //   struct rank_program {
@@ -9,11 +9,12 @@
 //     return gpuheap::mpi::run_main(argc, argv, rank_program{}, [] { gpuheap::coalesced::init(); });
 //   }
 //
-// The environment says how it runs:
-//   GPUHEAP_RANKS             how many ranks, as `mpirun -n` says; default 32
-//   GPUHEAP_RANKS_PER_BLOCK   ranks that are threads of one block, which allocate together; default 256, or all if there are fewer
+// Environment variables:
+//   GPUHEAP_RANKS             the number of ranks, as of `mpirun -n`; default 32
+//   GPUHEAP_RANKS_PER_BLOCK   the number of ranks that are threads of one block, and so can allocate together; default 256, or all ranks if
+//                             there are fewer
 //   GPUHEAP_BYTES             the heap's size (memory/size.hpp)
-//   GPUHEAP_APART=1           serves each request alone, whatever it promises, for comparison
+//   GPUHEAP_APART=1           ignores promises, so that the heap serves each request by itself, for comparison
 #pragma once
 
 #include <gpuheap/mpi/c_library.hpp>
@@ -39,28 +40,29 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
-// The program's arguments, in device memory that all ranks read.
+// The program's arguments: argv in device memory, which all ranks share.
 using arguments = char const* const* __restrict__;
 
-// The input of a program that the host must read before the ranks begin; by default none.
+// The input that the host must read before the ranks begin; by default none.
 struct reads {
-  bool input = false;  // standard input, to its end
-  bool files = false;  // the files among its arguments
+  bool input = false;  // the standard input, to its end
+  bool files = false;  // the files that are arguments of the program
   bool environment = false;
   std::vector<std::string> named;  // files that the program names by literals
 };
 
 namespace detail {
-// Main takes `arguments`; or char**, where each rank has words of its own, which it may write.
+// The functor of each rank's thread. If Main takes char** and not `arguments`, each rank gets a copy of the words of its own, which it may
+// write.
 template <class Main>
 struct with_arguments {
   Main main;
   int argc;
   char* const* argv;
-  simt::size_t bytes;  // of the words and their pointers
+  simt::size_t bytes;  // the size of the words and their pointers together
   GPUHEAP_FN void operator()() const {
     c::start();
-    // As under mpirun, a process that ends with another code than 0 ends the program.
+    // As under mpirun, a rank that ends with a code other than 0 ends all ranks.
     if (int const code = called(); code != 0) here().abort(code);
   }
 
@@ -81,7 +83,7 @@ struct with_arguments {
   }
 };
 
-// A copy of argv in device memory: the pointers, with a null pointer behind them, and then the words.
+// A copy of argv in device memory: the pointers, a null pointer, and then the words.
 class arguments_memory {
  public:
   arguments_memory(int argc, char const* const* argv) : memory_{memory::device, bytes_of(argc, argv)} {
@@ -110,12 +112,12 @@ class arguments_memory {
   memory::allocation memory_;
 };
 
-// The host's facts for the ranks, in device memory while a program runs, among them the files that it reads.
+// The facts that the host gives to the ranks, and the files that they read, in device memory while a program runs.
 class facts_memory {
  public:
   facts_memory(unsigned num_ranks, int argc, char const* const* argv, reads const& wanted)
       : states_{memory::device, num_ranks * sizeof(c::state)} {
-    std::vector<std::pair<std::string, std::string>> files;  // names and texts
+    std::vector<std::pair<std::string, std::string>> files;  // the names and the contents
     files.emplace_back("", wanted.input ? text_of_input() : "");
     for (auto const& name : wanted.named) add_file(files, name);
     for (int i = 1; wanted.files && i < argc; ++i) add_file(files, argv[i]);
@@ -187,7 +189,7 @@ class facts_memory {
   std::vector<memory::allocation> texts_;
 };
 
-// A number of at least 1 from the environment. Throws gpuheap::error for another text.
+// Reads a number of at least 1 from an environment variable; `otherwise` if it is not set. Throws gpuheap::error for another text.
 inline unsigned count_from_environment(char const* name, unsigned otherwise) {
   char const* const text = std::getenv(name);
   if (text == nullptr || *text == '\0') return otherwise;
@@ -199,7 +201,7 @@ inline unsigned count_from_environment(char const* name, unsigned otherwise) {
   return value;
 }
 
-// Ends the program's heap, however run_main() ends.
+// Destroys the program's heap at the end of run_main(), also after an exception.
 struct heap_end {
   heap_end() = default;
   heap_end(heap_end const&) = delete;
@@ -212,7 +214,7 @@ struct heap_end {
   }
 };
 
-// The exit code of the process for the ranks' end, after a line on standard error if it is not 0.
+// Returns the exit code of the process for the outcome of a run. If it is not 0, prints a line on standard error.
 inline int report_end(result const& ended) {
   if (!ended.aborted) return 0;
   if (ended.error == err_no_mem) {
@@ -220,7 +222,7 @@ inline int report_end(result const& ended) {
     return 1;
   }
   if (ended.error != success) {
-    // A program that takes what malloc gives without a look hands a null pointer on.
+    // A program that does not test malloc's result may pass a null pointer to MPI.
     char const* const advice = ended.error == err_buffer
                                    ? "correct the call, or raise GPUHEAP_BYTES, the size of the heap, if malloc gave that pointer"
                                    : "correct the call, or let calls return their errors with MPI_Comm_set_errhandler";
@@ -233,9 +235,9 @@ inline int report_end(result const& ended) {
 }
 }  // namespace detail
 
-// Runs main(argc, argv) as the number of ranks that the environment sets, with the heap that make_heap() makes by coalesced::init. Returns
-// the exit code for the process: 0 if all ranks returned 0. Errors go to standard error. `wanted`: the input of main() that the host must
-// read before. Host.
+// Runs main(argc, argv) as the number of ranks that the environment sets. make_heap() makes the program's heap by coalesced::init().
+// Returns the exit code for the process: 0 if all ranks returned 0. Errors are printed on standard error. `wanted`: the input that the host
+// must read before the ranks begin. Host.
 template <class Main, class MakeHeap>
 [[nodiscard]] int run_main(int argc, char** argv, Main main, MakeHeap make_heap, reads const& wanted = {}) {
   try {
@@ -268,7 +270,7 @@ template <class Main, class MakeHeap>
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi
 
-// The host's name: device code of a program that run_main() runs.
+// Stores the host's name and its length. Device code of a program that run_main() runs.
 GPUHEAP_COLD inline int MPI_Get_processor_name(char* name, int* length) {
   gpuheap::mpi::c::gethostname(name, MPI_MAX_PROCESSOR_NAME);
   *length = static_cast<int>(gpuheap::mpi::c::strlen(name));

@@ -1,11 +1,12 @@
-// One rank of a world: MPI's calls as members, by the names of the standard without their prefix. Device code.
+// One rank of a world. MPI's calls are its members, with the standard's names without the prefix MPI_. Device code.
 //
-// Collective calls are made of messages in the collective context of the communicator, with the number of the call as tag, so that they
-// meet no message of the program and no other collective call. Broadcasts and reductions go along binomial trees. A reduction combines the
-// ranks' values in an order that depends on their number only. Every rank of the communicator makes the same collective calls in the same
-// order.
+// A collective call consists of messages in the collective context of the communicator, with the number of the call as their tag. So they
+// cannot be mistaken for messages of the program or of another collective call. Broadcasts and reductions go along binomial trees. A
+// reduction combines the ranks' values in an order that depends only on the number of ranks. Every rank of the communicator must make the
+// same collective calls in the same order.
 //
-// A heap without room in a collective call ends all ranks whatever the error handler, as the others wait for this one.
+// If the heap has no memory for a message of a collective call, all ranks end, whatever the error handler, because the other ranks wait for
+// this one.
 #pragma once
 
 #include <gpuheap/mpi/communicators.hpp>
@@ -13,10 +14,10 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
-// Stands for a buffer of a collective call whose values are in the other buffer.
+// The value of MPI_IN_PLACE: stands for the one of a collective call's two buffers that the call shall not use.
 [[nodiscard]] GPUHEAP_HD inline void* in_place() { return reinterpret_cast<void*>(simt::uintptr_t{1}); }
 
-// The argument of main functors.
+// The argument of a main functor. Only the thread of this rank may use it.
 template <class Heap>
 class rank : public communicators<Heap> {
   using base = communicators<Heap>;
@@ -27,13 +28,13 @@ class rank : public communicators<Heap> {
 
   // ---- the world
 
-  // Each rank calls it once, before any other call.
+  // Each rank calls this once, before any other call.
   GPUHEAP_FN int init() const {
     if (this->mine().initialised) return this->answer(nullptr, err_other);
     this->mine().initialised = true;
     return success;
   }
-  // Each rank calls it after its last other call. Waits for all ranks, and frees messages that this one never received.
+  // Each rank calls this as its last call. Waits for all ranks, and frees messages for this rank that it has not received.
   GPUHEAP_FN int finalize() const {
     if (int const bad = barrier(world()); bad != success) return bad;
     this->free_early_messages();
@@ -48,14 +49,14 @@ class rank : public communicators<Heap> {
 
   // ---- collective calls
 
-  // Waits until all members have called. All accesses before the call happen before those of any member after it.
+  // Waits until all members have called. The accesses of every member before its call happen before those of every member after its call.
   GPUHEAP_FN int barrier(communicator* comm) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     group_state& group = *comm->group;
     simt::global_ref<simt::uint32_t> const arrived{group.arrived}, done{group.barriers_done};
-    // relaxed: this rank has seen the last barrier's end, and this one's needs its own arrival.
+    // relaxed: this rank has seen the end of the last barrier, and the present one cannot end before this rank arrives.
     simt::uint32_t const before = done.load(simt::relaxed);
-    // acq_rel: a chain over all members, so that the last one has seen what all did before.
+    // acq_rel: the additions are a chain over all members, so the last one has seen what all others did before.
     if (arrived.fetch_add(1, simt::acq_rel) == group.size - 1) {
       // relaxed: no thread arrives again before the release below.
       arrived.store(0, simt::relaxed);
@@ -84,7 +85,7 @@ class rank : public communicators<Heap> {
     if (comm->rank == root && result == nullptr && count != 0) return this->answer(comm, err_buffer);
     if (root == 0 || !is_users(op) || operation_of(op)->commutes)
       return this->answer(comm, collect_sum(values, result, count, type, op, root, comm));
-    // The values are combined in the order of the ranks: at rank 0, which sends the result to the root.
+    // An operation that does not commute needs the order of the ranks. So rank 0 combines the values, and sends the result to the root.
     simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
     void const* const own = values == in_place() ? result : values;
     void* const sum = comm->rank == 0 ? this->allocate(bytes) : result;
@@ -104,7 +105,7 @@ class rank : public communicators<Heap> {
     int const worse = spread(result, static_cast<simt::size_t>(count) * combined_bytes(type), datatype::byte, 0, comm);
     return this->answer(comm, bad != success ? bad : worse);
   }
-  // Rank r gets counts[r] of the combined elements, in the order of the ranks; without counts, `each`.
+  // Combines the values, and gives rank r the next counts[r] of the combined elements, or `each` elements if `counts` is nullptr.
   GPUHEAP_FN int reduce_scatter(void const* values, void* result, int const* counts, int each, datatype type, operation op,
                                 communicator* comm) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
@@ -131,7 +132,7 @@ class rank : public communicators<Heap> {
     if (values != in_place()) detail::copy_bytes(result, values, bytes);
     return this->answer(comm, combine_from(0, result, count, type, op, comm));
   }
-  // Gives rank r the combined values of ranks 0 to r - 1, and rank 0 nothing.
+  // Gives rank r the combined values of ranks 0 to r - 1. The result of rank 0 does not change.
   GPUHEAP_FN int exscan(void const* values, void* result, int count, datatype type, operation op, communicator* comm) const {
     if (int const bad = check_reduction(values, count, type, op, 0, comm); bad != success) return this->answer(comm, bad);
     simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
@@ -141,12 +142,12 @@ class rank : public communicators<Heap> {
     return this->answer(comm, combine_from(1, result, count, type, op, comm));
   }
 
-  // Gathers `num_sent` elements of each rank at the root, in the order of the ranks. The receive arguments matter at the root only.
+  // Gathers `num_sent` elements of each rank at the root, in the order of the ranks. Only the root uses the arguments of the receive.
   GPUHEAP_FN int gather(void const* sent, int num_sent, datatype sent_type, void* received, int num_received, datatype received_type,
                         int root, communicator* comm) const {
     return gather_parts(sent, num_sent, sent_type, received, root, comm, even_parts{num_received, received_type});
   }
-  // Gathers up to counts[r] elements of rank r at displacements[r], both in elements.
+  // Gathers up to counts[r] elements of rank r at displacements[r], which is in elements, too.
   GPUHEAP_FN int gatherv(void const* sent, int num_sent, datatype sent_type, void* received, int const* counts, int const* displacements,
                          datatype received_type, int root, communicator* comm) const {
     return gather_parts(sent, num_sent, sent_type, received, root, comm, listed_parts{counts, displacements, received_type});
@@ -188,7 +189,8 @@ class rank : public communicators<Heap> {
                           typed_parts{received_counts, received_displacements, received_types});
   }
 
-  // ---- buffers that a program hands over for MPI_Bsend: sends copy into the heap anyway, and detaching gives back what was attached
+  // ---- buffers that a program attaches for MPI_Bsend. No call uses them, since every send copies into the heap; detaching returns the
+  // attached buffer
 
   GPUHEAP_FN int buffer_attach(void* buffer, int bytes) const {
     if (this->mine().attached != nullptr || bytes < 0) return this->answer(nullptr, err_buffer);
@@ -204,7 +206,7 @@ class rank : public communicators<Heap> {
     return success;
   }
 
-  // ---- reductions of the program's own
+  // ---- reduction operations that the program defines
 
   GPUHEAP_FN int op_create(user_operation::function combine, int commutes, operation* made) const {
     auto* const op = static_cast<user_operation*>(this->obtain(sizeof(user_operation)));
@@ -223,7 +225,8 @@ class rank : public communicators<Heap> {
  private:
   using base::check_comm;
 
-  // The position and type of each rank's part in a buffer.
+  // The position, in bytes, and the type of each rank's part in a buffer. even_parts: one count for all. listed_parts: a count and a
+  // displacement in elements for each rank. typed_parts: also a type for each rank, and displacements in bytes.
   struct even_parts {
     int each;
     datatype element;
@@ -257,7 +260,7 @@ class rank : public communicators<Heap> {
     }
     return true;
   }
-  // The bytes of a rank's part.
+  // The bytes of data of a rank's part.
   template <class Parts>
   [[nodiscard]] GPUHEAP_FN static simt::size_t bytes_of_part(Parts const& parts, int rank) {
     return parts.count(rank) * bytes_of(parts.type(rank));
@@ -280,10 +283,10 @@ class rank : public communicators<Heap> {
     int const bad = check_rooted(buffer, count, type, root, comm);
     return bad != success ? bad : can_combine(op, type) ? success : err_op;
   }
-  // The bytes of an element where it is combined, with its gaps.
+  // The bytes of an element, with its gaps: reductions send and combine elements as they lie in memory.
   [[nodiscard]] GPUHEAP_FN static simt::size_t combined_bytes(datatype type) { return static_cast<simt::size_t>(extent_of(type)); }
 
-  // Combines another rank's message with `own`; `lower`: the other rank's values are the left operand.
+  // Combines another rank's message with `own`. With `lower`, the other rank's values are the left operands.
   GPUHEAP_FN int get_combined(communicator const* comm, int from, int tag, void* own, int count, datatype type, operation op,
                               bool lower = false) const {
     message* const m = this->await_message({this->collective_context_of(comm), from, tag});
@@ -299,7 +302,8 @@ class rank : public communicators<Heap> {
     return fits ? success : err_truncate;
   }
 
-  // Broadcasts the root's elements along a binomial tree: rank r, counted from the root, receives from r without its lowest set bit.
+  // Broadcasts the root's elements along a binomial tree. With ranks counted from the root, rank r receives from the rank whose number is r
+  // with its lowest set bit cleared.
   GPUHEAP_FN int spread(void* buffer, simt::size_t count, datatype type, int root, communicator* comm) const {
     int const size = this->size_of(comm), tag = this->next_tag(comm);
     int const from_root = (comm->rank - root + size) % size;
@@ -314,7 +318,7 @@ class rank : public communicators<Heap> {
     return error;
   }
 
-  // Reduces along the same tree, from the leaves to the root. The sum is computed in the message that will carry it.
+  // Reduces along the same tree, from the leaves to the root. Each rank combines the values in the message that it sends upward.
   GPUHEAP_FN int collect_sum(void const* values, void* result, int count, datatype type, operation op, int root, communicator* comm) const {
     int const size = this->size_of(comm), tag = this->next_tag(comm);
     int const from_root = (comm->rank - root + size) % size;
@@ -333,12 +337,12 @@ class rank : public communicators<Heap> {
     return error;
   }
 
-  // In each rank from `first` on: its values combined with those of all ranks from `first` to it.
+  // For each rank from `first` on: combines its values with those of all ranks from `first` to this one.
   GPUHEAP_FN int combine_from(int first, void* result, int count, datatype type, operation op, communicator* comm) const {
     simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
     int const size = this->size_of(comm), tag = this->next_tag(comm);
     int error = success;
-    // Before the pass of `distance` the result is that of the `distance` ranks up to this one.
+    // Before a pass, `result` combines the values of the last `distance` ranks up to this one.
     for (int distance = 1; distance < size && comm->rank >= first; distance *= 2) {
       if (comm->rank + distance < size) this->put(comm, comm->rank + distance, tag, result, bytes);
       if (comm->rank - first >= distance) {
@@ -355,7 +359,7 @@ class rank : public communicators<Heap> {
     int const size = this->size_of(comm), own = comm->rank;
     if (int const bad = check_parts(parts, size); bad != success) return this->answer(comm, bad);
     auto* const all = static_cast<char*>(received);
-    // With in_place, this rank's part is already at its position in the result, also at the root of the gathering.
+    // With in_place(), this rank's part is already at its position in `received`, also at the root.
     bool const stays = sent == in_place();
     void const* const from = !stays ? sent : own == 0 ? in_place() : all + parts.place(own);
     int const count = stays ? static_cast<int>(parts.count(own)) : num_sent;
@@ -379,7 +383,7 @@ class rank : public communicators<Heap> {
     return this->answer(comm, error);
   }
 
-  // A part that stays in its rank, from buffer to buffer.
+  // Copies a part that stays in its rank from one buffer to the other.
   GPUHEAP_FN int keep_part(void const* from, simt::size_t count, datatype type, void* to, simt::size_t room, datatype to_type) const {
     simt::size_t const bytes = count * bytes_of(type), taken = bytes < room ? bytes : room;
     if (is_plain(type)) {
@@ -393,7 +397,7 @@ class rank : public communicators<Heap> {
     return bytes > room ? err_truncate : success;
   }
 
-  // Messages arrive in any order, and each names its sender.
+  // The root takes the messages in the order of their arrival; each names its sender.
   template <class Parts>
   GPUHEAP_FN int gather_parts(void const* sent, int num_sent, datatype sent_type, void* received, int root, communicator* comm,
                               Parts parts) const {
@@ -452,7 +456,7 @@ class rank : public communicators<Heap> {
     return this->answer(comm, error);
   }
 
-  // All messages of a rank are one bundle.
+  // Each rank makes one bundle of all its messages.
   template <class Parts>
   GPUHEAP_FN int exchange_parts(void const* sent, void* received, communicator* comm, Parts sent_parts, Parts parts) const {
     if (sent == in_place()) {
@@ -471,7 +475,7 @@ class rank : public communicators<Heap> {
       auto* const block = static_cast<char*>(this->allocate(total));
       reinterpret_cast<bundle*>(block)->left = static_cast<simt::uint32_t>(size - 1);
       simt::size_t at = sizeof(bundle);
-      // Each rank begins with another member.
+      // Each rank begins with a different receiver.
       for (int i = 1; i < size; ++i) {
         int const receiver = (own + i) % size;
         simt::size_t const bytes = bytes_of_part(sent_parts, receiver);

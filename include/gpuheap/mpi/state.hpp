@@ -1,12 +1,12 @@
-// The state that the ranks of a world share, and the state of each of them: plain data in device memory, laid out by world.hpp.
+// The state that the ranks of a world share, and the state of each rank: plain data in device memory, which world.hpp sets up.
 //
-//   world_state -> rank_state[num_ranks]      inbox: a stack of messages that any rank pushes to and the owner takes whole
-//               -> group_state                the members of a communicator, and their barrier; that of the world is part of it
+//   world_state -> rank_state[num_ranks]      inbox: a stack of messages. Any rank pushes to it, and the owner takes all at once
+//               -> group_state                the members of a communicator, and their barrier. world_state contains that of all ranks
 //
-// A message is one block of the heap, a header and its bytes, which the sender makes and the receiver frees. Or it is one of a bundle: a
-// block in which a rank has all its messages of an all-to-all, which the receiver of the last one frees.
+// A message is a header and its bytes. Either it is one block of the heap, which the sender makes and the receiver frees. Or it is part of
+// a bundle: one block with all messages of a rank in an all-to-all, which the last of its receivers frees.
 //
-// No lock is taken and no message waits for its receiver: a send ends whatever the other ranks do.
+// No rank takes a lock, and a send does not wait for the receiver.
 #pragma once
 
 #include <gpuheap/mpi/types.hpp>
@@ -15,30 +15,30 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
-// The block of several messages.
+// The header of a block of several messages, which follow.
 struct alignas(16) bundle {
-  simt::uint32_t left;  // messages not yet taken
+  simt::uint32_t left;  // the number of messages that are not freed
 };
 
 // The header of a message; its bytes follow.
 struct alignas(16) message {
   message* next;
-  bundle* within;  // nullptr: the message is a block of its own
+  bundle* within;  // the message's bundle; nullptr: the message is a block of its own
   simt::uint64_t bytes;
-  simt::uint32_t context;  // of the communicator: twice its number, and one more for collective calls
-  int source;              // rank in the communicator
+  simt::uint32_t context;  // twice the number of the communicator's group, plus 1 for collective calls
+  int source;              // the sender's rank in the communicator
   int tag;
-  simt::uint32_t* received;  // set to 1 when the message is; nullptr: no thread waits for that
+  simt::uint32_t* received;  // a word that becomes 1 when the message has been received; nullptr: no thread waits for that
 
   [[nodiscard]] GPUHEAP_FN char* data() { return reinterpret_cast<char*>(this + 1); }
-  // The bytes that a message takes in the heap: a multiple of 16.
+  // The bytes of a message with its header: a multiple of 16.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t block_bytes(simt::size_t bytes) {
     return sizeof(message) + static_cast<simt::size_t>(simt::round_up_pow2(bytes, 16));
   }
 };
 static_assert(sizeof(message) == 48);
 
-// The keys by which messages are searched for.
+// The properties of a message that a receive asks for.
 struct envelope {
   simt::uint32_t context;
   int source;  // or any_source
@@ -49,13 +49,13 @@ struct envelope {
   }
 };
 
-// A receive that waits for its message, or has it. Touched by its own rank alone.
+// A receive that waits for its message, or has it. Only its own rank accesses it.
 struct request {
   request* next;
   envelope wanted;
   void* buffer;
   datatype type;
-  simt::size_t capacity;  // bytes of data
+  simt::size_t capacity;  // the bytes of data that fit into the buffer
   status result;
   error_handler errors;
   bool done;
@@ -64,19 +64,19 @@ struct request {
 // The members of a communicator.
 struct group_state {
   simt::uint32_t size;
-  simt::uint32_t number;   // in the world, from 0
-  int const* world_ranks;  // of the members; nullptr: all ranks of the world
-  simt::uint32_t arrived;  // at the barrier
+  simt::uint32_t number;   // a number that no other group of the world has; 0 for the group of all ranks
+  int const* world_ranks;  // the members' ranks in the world; nullptr: all ranks of the world
+  simt::uint32_t arrived;  // the number of members that have arrived at the barrier
   simt::uint32_t barriers_done;
-  simt::uint32_t members_left;  // that have not freed the communicator
+  simt::uint32_t members_left;  // the number of members that have not freed the communicator
 
   [[nodiscard]] GPUHEAP_FN int world_rank(int rank) const { return world_ranks == nullptr ? rank : world_ranks[rank]; }
 };
 
-// An ordered list of ranks of the world: what MPI_Group points to. Touched by its own rank alone.
+// An ordered list of ranks of the world. MPI_Group is a pointer to one. Only its own rank accesses it.
 struct rank_list {
   int size;
-  int mine;  // the rank's own place; undefined: none
+  int mine;  // the place of the rank that made the list; `undefined` if the list lacks it
 
   [[nodiscard]] GPUHEAP_FN int* world_ranks() { return reinterpret_cast<int*>(this + 1); }
   [[nodiscard]] GPUHEAP_FN int const* world_ranks() const { return reinterpret_cast<int const*>(this + 1); }
@@ -90,66 +90,67 @@ struct grid_state {
   int periodic[most_dimensions];
 };
 
-// One rank's handle of a communicator: what MPI_Comm points to. Touched by its own rank alone.
+// One rank's handle of a communicator. MPI_Comm is a pointer to one. Only its own rank accesses it.
 struct communicator {
   group_state* group;
   int rank;
-  simt::uint32_t num_collectives;  // that this rank has begun: the tag of their messages, the same in all members
+  simt::uint32_t num_collectives;  // the number of collective calls begun by this rank: the tag of the next one
   error_handler errors;
-  grid_state* grid;  // nullptr: none
+  grid_state* grid;  // nullptr: the communicator has no grid
 };
 
-// One rank's own. All but the inbox is touched by the rank alone.
+// The state of one rank. Other ranks access only the inbox.
 struct alignas(128) rank_state {
-  message* inbox;                       // newest first
-  message *early_first, *early_last;    // taken from the inbox, with no receive that wants them, in order
-  request *posted_first, *posted_last;  // receives without a message, in order
+  message* inbox;                       // the newest message first
+  message *early_first, *early_last;    // messages that were taken from the inbox and match no posted receive, the oldest first
+  request *posted_first, *posted_last;  // receives that wait for a message, the oldest first
   communicator world;
-  request sent;    // the request that isend returns: done from the start
-  void* attached;  // a buffer of the program, to be given back
+  request sent;    // the request that every isend() returns: done from the start
+  void* attached;  // the buffer that the program has attached; nullptr: none
   int attached_bytes;
   bool initialised, finalised;
 };
 
-// How the ranks ended. The host reads it after the kernel.
+// The first abort of a world. The host reads it after the kernel.
 struct abort_record {
-  simt::uint32_t claimed;  // by the first that aborts
-  simt::uint32_t raised;   // set: the other ranks must end
-  int rank;                // of the world
+  simt::uint32_t claimed;  // 1: a rank has aborted, and the other members are that rank's
+  simt::uint32_t raised;   // 1: the other ranks must end
+  int rank;                // the rank in the world
   int code;
-  int error;  // the error class, if an error of a call was fatal; else `success`
+  int error;  // the error class of a fatal error; `success` if the program called abort()
 };
 
 // The world of one kernel.
 struct world_state {
   rank_state* ranks;
   simt::uint32_t num_ranks;
-  simt::uint32_t num_groups;  // ever made
+  simt::uint32_t num_groups;  // the number of groups that were ever made
   abort_record abort;
   group_state everyone;
 };
 
 namespace detail {
-// Puts a message into a rank's inbox, after all that this thread has put there before.
+// Pushes a message to a rank's inbox. The rank sees it after all messages that this thread has pushed there before.
 GPUHEAP_FN inline void push(rank_state& to, message* m) {
   simt::atomic_ref<message*> const inbox{to.inbox};
-  // relaxed: the compare-exchange below decides, and nothing is read through it.
+  // relaxed: the compare-exchange below decides, and this thread does not access the message at `before`.
   message* before = inbox.load(simt::relaxed);
   // Ends: a pass that fails lost to another sender's push or to the owner's taking. Lock-free.
   GPUHEAP_NO_UNROLL
   do {
     m->next = before;
-    // release: publishes the message to the exchange in take_inbox(), which also sees those below it: each push is a read-modify-write of
-    // the one before. relaxed on failure: the next pass decides. The owner takes all at once, so no pointer comes back meanwhile (no ABA).
+    // release: publishes the message to the exchange in take_inbox(). That exchange also acquires the messages below, since the pushes are
+    // one chain of read-modify-writes. relaxed on failure: the next pass decides. ABA does no harm: if `before` is the head again after
+    // other pushes and takes, it is still the right next message.
   } while (!inbox.compare_exchange(before, m, simt::release, simt::relaxed));
 }
 
-// All messages of the own inbox, oldest first, or nullptr.
+// Takes all messages of the rank's own inbox. Returns them as a list, the oldest first; nullptr if there are none.
 [[nodiscard]] GPUHEAP_FN inline message* take_inbox(rank_state& mine) {
   simt::atomic_ref<message*> const inbox{mine.inbox};
-  // relaxed: a hint that avoids the exchange.
+  // relaxed: a check that saves the exchange.
   if (inbox.load(simt::relaxed) == nullptr) return nullptr;
-  // acquire: pairs with the releases in push(); headers and bytes of all messages are seen.
+  // acquire: pairs with the releases in push(), so the headers and bytes of all messages are seen.
   message* newest = inbox.exchange(nullptr, simt::acquire);
   message* oldest = nullptr;
   // Ends: once for each message taken.
@@ -162,7 +163,8 @@ GPUHEAP_FN inline void push(rank_state& to, message* m) {
   return oldest;
 }
 
-// Copies bytes between a user's buffer and a message, by words where both are aligned for them.
+// copy_bytes() copies between a program's buffer and a message: by words of 8 or 4 bytes if both addresses and the size are multiples of
+// that.
 template <class Word>
 GPUHEAP_FN inline void copy_words(void* to, void const* from, simt::size_t bytes) {
   auto* const t = static_cast<Word*>(to);

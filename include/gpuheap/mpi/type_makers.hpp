@@ -1,4 +1,4 @@
-// The calls of one rank that make derived datatypes, and pack by them. Device code.
+// MPI's calls that make derived datatypes, and that pack and unpack elements, as members that one rank calls. Device code.
 #pragma once
 
 #include <gpuheap/mpi/messenger.hpp>
@@ -10,9 +10,9 @@ class type_makers : public messenger<Heap> {
  public:
   using messenger<Heap>::messenger;
 
-  // `count` elements one after another.
+  // Makes a datatype of `count` elements of `old`, one after another.
   GPUHEAP_FN int type_contiguous(int count, datatype old, datatype* made) const { return type_vector(1, count, count, old, made); }
-  // `count` blocks of `each` elements, `stride` elements from one to the next.
+  // Makes a datatype of `count` blocks of `each` elements; each block begins `stride` elements after the one before.
   GPUHEAP_FN int type_vector(int count, int each, int stride, datatype old, datatype* made) const {
     return type_hvector(count, each, is_datatype(old) ? stride * extent_of(old) : 0, old, made);
   }
@@ -21,24 +21,24 @@ class type_makers : public messenger<Heap> {
     return blocks(
         count, made, [=](int) { return each; }, [=](int i) { return i * stride; }, [=](int) { return old; });
   }
-  // Blocks of lengths[i] elements at displacements[i], in elements.
+  // Makes a datatype of `count` blocks: lengths[i] elements at displacements[i], in elements.
   GPUHEAP_FN int type_indexed(int count, int const* lengths, int const* displacements, datatype old, datatype* made) const {
     long long const each = is_datatype(old) ? extent_of(old) : 0;
     return blocks(
         count, made, [=](int i) { return lengths[i]; }, [=](int i) { return displacements[i] * each; }, [=](int) { return old; });
   }
-  // The same, in bytes.
+  // The same, with displacements in bytes.
   GPUHEAP_FN int type_hindexed(int count, int const* lengths, long const* displacements, datatype old, datatype* made) const {
     return blocks(
         count, made, [=](int i) { return lengths[i]; }, [=](int i) { return displacements[i]; }, [=](int) { return old; });
   }
-  // The same, with one length for all, in elements.
+  // The same, with one length for all blocks, and displacements in elements.
   GPUHEAP_FN int type_indexed_block(int count, int length, int const* displacements, datatype old, datatype* made) const {
     long long const each = is_datatype(old) ? extent_of(old) : 0;
     return blocks(
         count, made, [=](int) { return length; }, [=](int i) { return displacements[i] * each; }, [=](int) { return old; });
   }
-  // Blocks of different datatypes, displacements in bytes. The extent is that of a struct of C with such members.
+  // Makes a datatype of blocks of different datatypes, with displacements in bytes. Its extent is that of a C struct with such members.
   GPUHEAP_FN int type_struct(int count, int const* lengths, long const* displacements, datatype const* olds, datatype* made) const {
     int const bad = blocks(
         count, made, [=](int i) { return lengths[i]; }, [=](int i) { return displacements[i]; }, [=](int i) { return olds[i]; });
@@ -52,7 +52,8 @@ class type_makers : public messenger<Heap> {
     layout.extent = (layout.extent + alignment - 1) / alignment * alignment;
     return success;
   }
-  // A part of an array: parts[i] of sizes[i] elements from starts[i] on, in each dimension; the last one is the fastest, or the first.
+  // Makes a datatype of a part of an array. In dimension i, the part has parts[i] of the array's sizes[i] elements, from starts[i] on.
+  // Consecutive elements lie along the last dimension, or with `last_is_fastest` false along the first one.
   GPUHEAP_FN int type_subarray(int dimensions, int const* sizes, int const* parts, int const* starts, bool last_is_fastest, datatype old,
                                datatype* made) const {
     if (!is_datatype(old)) return this->answer(nullptr, err_type);
@@ -82,7 +83,7 @@ class type_makers : public messenger<Heap> {
     layout_of(*made)->extent = all * each;
     return success;
   }
-  // Makes a datatype of the same data, with another lower bound and extent.
+  // Makes a datatype with the data of `old`, and another lower bound and extent.
   GPUHEAP_FN int type_resized(datatype old, long lower, long extent, datatype* made) const {
     int const bad = type_contiguous(1, old, made);
     if (bad != success) return bad;
@@ -97,7 +98,7 @@ class type_makers : public messenger<Heap> {
   GPUHEAP_FN int type_commit(datatype* type) const {
     return type == nullptr || !is_datatype(*type) ? this->answer(nullptr, err_type) : success;
   }
-  // Ends the handle and makes it null; receives that wait keep what they need.
+  // Frees the handle and sets it to null. Receives that are not done keep the datatype.
   GPUHEAP_FN int type_free(datatype* type) const {
     if (type == nullptr || !is_derived(*type)) return this->answer(nullptr, err_type);
     this->release(layout_of(*type));
@@ -116,7 +117,7 @@ class type_makers : public messenger<Heap> {
     return success;
   }
 
-  // Copies the data of elements into a buffer at `*at`, and advances `*at`.
+  // pack() copies the data of elements into a buffer of `room` bytes at `*at`, and advances `*at`. unpack() does the reverse.
   GPUHEAP_FN int pack(void const* from, int count, datatype type, void* to, int room, int* at, communicator* comm) const {
     if (int const bad = this->check(from, count, type, comm); bad != success) return this->answer(comm, bad);
     simt::size_t const bytes = static_cast<simt::size_t>(count) * bytes_of(type);
@@ -141,7 +142,8 @@ class type_makers : public messenger<Heap> {
 
  private:
   [[nodiscard]] GPUHEAP_FN static long long lower_of(datatype type) { return is_derived(type) ? layout_of(type)->lower : 0; }
-  // The alignment of a member of a struct: a derived datatype's extent has its alignment as a factor.
+  // The alignment in bytes of a member of a struct. For a derived datatype it is the largest power of two, at most 8, that divides the
+  // extent.
   [[nodiscard]] GPUHEAP_FN static long long alignment_of(datatype type) {
     long long const extent = extent_of(type);
     if (is_derived(type)) {
@@ -153,7 +155,7 @@ class type_makers : public messenger<Heap> {
     return type == datatype::float_int || type == datatype::two_int || type == datatype::short_int ? 4 : extent > 8 ? 8 : extent;
   }
 
-  // A layout of `count` blocks: length(i) elements of old(i) at place(i), in bytes.
+  // Makes a layout of `count` blocks: length(i) elements of old(i) at place(i), in bytes.
   template <class Length, class Place, class Old>
   GPUHEAP_FN int blocks(int count, datatype* made, Length length, Place place, Old old) const {
     if (count < 0) return this->answer(nullptr, err_count);

@@ -1,13 +1,14 @@
-// The meaning of the numbers in MPI calls: datatypes, operations, error classes, wildcards, statuses. Host and device; no state.
+// The values that MPI calls take and return: datatypes, operations, error classes, wildcards, statuses. Host and device; no state.
 //
-// Meanings are those of the MPI standard, version 3.1; the numbers are this library's own.
+// Their meanings are those of the MPI standard, version 3.1. Their numbers are this library's own.
 #pragma once
 
 #include <gpuheap/simt/types.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
-// Predefined datatypes. The names of MPI are in names.hpp. Other values are derived ones: the address of a type_layout (datatypes.hpp).
+// Predefined datatypes. names.hpp has their names in MPI. Any other value is a derived datatype: the address of a type_layout
+// (datatypes.hpp).
 enum class datatype : simt::uintptr_t {
   null,
   char_type,
@@ -32,14 +33,14 @@ enum class datatype : simt::uintptr_t {
   num_predefined,
 };
 
-// A value and its position: the elements of min_loc and max_loc.
+// A value and its index: an element for the operations min_loc and max_loc.
 template <class T>
 struct located {
   T value;
   int index;
 };
 
-// The bytes of an element of a predefined datatype; 0 if the value is none.
+// The bytes of an element of a predefined datatype; 0 if the value is not one.
 [[nodiscard]] GPUHEAP_HD constexpr simt::size_t bytes_of_predefined(datatype type) {
   switch (type) {
     case datatype::char_type:
@@ -77,8 +78,8 @@ struct located {
   return 0;
 }
 
-// Predefined reductions: all of them associative and commutative, except for the rounding of floating-point numbers. Other values are those
-// of programs: the address of a user_operation (operations.hpp).
+// Predefined reduction operations. All of them are associative and commutative, except for the rounding of floating-point numbers. Any
+// other value is an operation that the program defines: the address of a user_operation (operations.hpp).
 enum class operation : simt::uintptr_t {
   null,
   sum,
@@ -97,7 +98,8 @@ enum class operation : simt::uintptr_t {
   num_predefined
 };
 
-// Error classes. Calls return them if the communicator's handler is to return errors; otherwise the first error ends all ranks.
+// Error classes. A call returns its error's class if the error handler of the communicator is `return_`. Otherwise the first error ends all
+// ranks.
 enum error_class : int {
   success = 0,
   err_buffer,
@@ -110,15 +112,15 @@ enum error_class : int {
   err_root,
   err_op,
   err_arg,
-  err_truncate,   // a message is longer than the buffer it is received into: what fits is there, the rest is lost
-  err_in_status,  // of several requests: the statuses say which
+  err_truncate,   // a message is longer than the buffer of its receive: the buffer has the part that fits, and the rest is lost
+  err_in_status,  // one of several requests failed: the statuses say which
   err_no_mem,     // the heap has no room for the message
   err_other,      // a call before init or after finalize
 };
 
-// @brief An error class by its name in MPI, and in words. Host or device.
+// @brief The name of an error class in MPI, and a description. Host or device.
 // @param code the class; any other number counts as err_other
-// @return a text that stays
+// @return a text with static lifetime
 [[nodiscard]] GPUHEAP_HD constexpr char const* words_of(int code) {
   switch (code) {
     case success:
@@ -154,7 +156,8 @@ enum error_class : int {
   }
 }
 
-// Ranks and tags that stand for others, and the color of ranks that want no communicator.
+// any_source and any_tag match every rank and tag. proc_null stands for no rank. `undefined` stands for no index, count or rank; as a color
+// it says that a rank gets no communicator.
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
 inline constexpr int proc_null = -2;
@@ -168,9 +171,9 @@ struct status {
   simt::size_t bytes;
 };
 
-// The effect of errors of calls on a communicator.
+// The effect of an error of a call on a communicator.
 enum class error_handler : int {
-  fatal,   // the first one ends all ranks, as abort() does
+  fatal,   // the first error ends all ranks, as abort() does
   return_  // the call returns the error class
 };
 

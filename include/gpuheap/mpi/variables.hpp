@@ -1,11 +1,11 @@
-// Variables that each rank has for itself beside local ones: the variables of a C program that live as long as it does. In C each process
-// has its own; here they are members of a struct, of which each rank has one.
+// The variables of a C program with static storage duration. In C each process has its own. Here they are members of structs, and each rank
+// has one object of each struct.
 //
 //   struct steps_of_heat { int steps = 5; };                 // int steps = 5;
 //   gpuheap::mpi::own<steps_of_heat>().steps                 // steps, in device code
 //   using variables_of_heat = gpuheap::mpi::variables<steps_of_heat, ...>;
-//   static bool const known = variables_of_heat::known();    // once, in the one file that has them: run_program() makes the memory
-//   variables_of_heat::start();                              // in each rank, before main: initial values
+//   static bool const known = variables_of_heat::known();    // once, in the file of the variables: run_main() then allocates their memory
+//   variables_of_heat::start();                              // in each rank, before main: sets the initial values
 #pragma once
 
 #include <gpuheap/memory/allocation.hpp>
@@ -18,23 +18,23 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
 namespace detail {
-// The structs of all ranks, one after another, for device code.
+// The address of an array of one kind of struct, with an element for each rank. Device code reads it.
 template <class Variables>
 struct variables_place {
   Variables* first = nullptr;
 };
 
-// An entry for run_program(), one for each struct.
+// An entry for each kind of struct, from which variables_memory allocates the array.
 struct variables_entry {
   simt::size_t bytes;
-  void (*set)(void* first);  // of all translation units; nullptr: no memory
+  void (*set)(void* first);  // sets the array's address in all translation units; nullptr: no array
 };
 inline std::vector<variables_entry>& variables_entries() {
   static std::vector<variables_entry> all;
   return all;
 }
 
-// The memory of all variables while a program runs. Host.
+// Owns the arrays of all structs while a program runs. Host.
 class variables_memory {
  public:
   explicit variables_memory(unsigned num_ranks) {
@@ -59,22 +59,22 @@ class variables_memory {
 };
 }  // namespace detail
 
-// The calling rank's own. Device code of a program that run_program() runs.
+// The calling rank's object of a struct. Device code of a program that run_main() runs.
 template <class Variables>
 [[nodiscard]] GPUHEAP_FN inline Variables& own() {
   unsigned const rank = simt::block_id() * simt::threads_per_block() + simt::thread_in_block();
   return simt::program_value<detail::variables_place<Variables>>().first[rank];
 }
 
-// The structs of one translation unit.
+// The kinds of struct of one translation unit.
 template <class... Each>
 struct variables {
-  // Host, before main.
+  // Registers the structs. Host, before main.
   static bool known() {
     (add<Each>(), ...);
     return true;
   }
-  // Device, each rank.
+  // Sets the calling rank's variables to their initial values. Device; each rank calls.
   GPUHEAP_FN static void start() { (start_one<Each>(), ...); }
 
  private:

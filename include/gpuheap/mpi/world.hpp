@@ -20,25 +20,26 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
-// How the ranks ended.
+// The outcome of a run.
+// `aborted`: a rank called abort(), or an error of a call was fatal.
 struct result {
   bool aborted = false;
-  int rank = 0;   // of the world: the first that aborted
-  int code = 0;   // the code that it gave, or the error class
-  int error = 0;  // the error class if a call's error was fatal; `success` if the program called abort()
+  int rank = 0;   // the first rank that aborted, in the world
+  int code = 0;   // the code that it passed to abort(), or the error class
+  int error = 0;  // the error class of a fatal error; `success` if the program called abort()
 };
 
 namespace detail {
 template <class Heap, class Main>
 struct run_rank {
-  static constexpr unsigned largest_block = 1024;  // no more registers than blocks of this size leave
+  static constexpr unsigned largest_block = 1024;  // for launch(): limits the registers, so that blocks of this size can run
   world_state* world;
   Heap heap;
   Main main;
   GPUHEAP_FN void operator()(unsigned i) const { main(rank<Heap>{world, i, heap}); }
 };
 
-// The ranks' state in device memory.
+// Owns the state of a world and of its ranks in device memory. Host.
 class world_memory {
  public:
   world_memory(unsigned num_ranks, stream_ref stream) : memory_{memory::device, first_rank + num_ranks * sizeof(rank_state)} {
@@ -59,7 +60,7 @@ class world_memory {
   }
 
   [[nodiscard]] world_state* state() const { return static_cast<world_state*>(memory_.base()); }
-  // Waits for the stream.
+  // Reads the outcome. Waits for the stream.
   [[nodiscard]] result read(stream_ref stream) const {
     world_state copy{};
     simt::copy(&copy, state(), sizeof copy, stream);
@@ -84,14 +85,15 @@ void require_resident(unsigned num_ranks, unsigned block_threads) {
 }
 }  // namespace detail
 
-// How many ranks of `Main` over views of `Heap` a world can have, in blocks of `block_threads`.
+// The most ranks of `Main`, over a heap_ref `Heap`, that a world can have on the current device, in blocks of `block_threads`. Host.
 template <class Heap, class Main>
 [[nodiscard]] unsigned most_ranks(unsigned block_threads) {
   return simt::most_resident_threads<detail::run_rank<Heap, Main>>(block_threads);
 }
 
-// Runs main(rank<Heap>) as `num_ranks` ranks, one a thread, in one cooperative kernel, and waits for them. Messages are allocated from
-// `heap`. Throws gpuheap::error, before anything runs, for more ranks than can be resident, and what the kernel throws.
+// Runs main(rank<Heap>) as `num_ranks` ranks, one in each thread of one cooperative kernel, and waits for them. Messages are allocated from
+// `heap`. Host. Throws gpuheap::error before the launch for more ranks than can be resident, and passes on the exceptions of a failed
+// kernel.
 template <class Heap, class Main>
 [[nodiscard]] result run(Heap const& heap, unsigned num_ranks, Main main, launch_config config = {}) {
   static_assert(Heap::allocator_type::traits.free == frees::individually && !Heap::allocator_type::traits.overwrites,

@@ -5,12 +5,12 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// How many bits are set.
+// The number of set bits.
 [[nodiscard]] GPUHEAP_HD constexpr unsigned popcount(uint64_t x) {
 #if defined(__CUDA_ARCH__)
   if (!__builtin_is_constant_evaluated()) return static_cast<unsigned>(__popcll(x));
   unsigned count = 0;
-  // NVRTC has no built-in for constants.
+  // NVRTC has no built-in population count for constant expressions.
   for (; x != 0; x &= x - 1) ++count;
   return count;
 #else
@@ -59,7 +59,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
   return highest_bit(uint64_t{x});
 }
 
-// The bits turned by n places, 0..63: away from bit 0, and towards it.
+// x rotated by n (0..63) places: rotate_up() to the left, rotate_down() to the right.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t rotate_up(uint64_t x, unsigned n) { return x << (n & 63) | x >> ((0 - n) & 63); }
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t rotate_down(uint64_t x, unsigned n) { return x >> (n & 63) | x << ((0 - n) & 63); }
 static_assert(rotate_up(1, 0) == 1 && rotate_up(uint64_t{1} << 63, 1) == 1 && rotate_down(1, 1) == uint64_t{1} << 63 &&
@@ -93,17 +93,18 @@ static_assert(low_bits(0) == 0 && low_bits(1) == 1 && low_bits(63) == ~uint64_t{
 static_assert(nth_set_bit(uint64_t{0b1011}, 0) == 0 && nth_set_bit(uint64_t{0b1011}, 2) == 3 && nth_set_bit(~uint64_t{0}, 63) == 63 &&
               nth_set_bit(uint64_t{1} << 63 | 1, 1) == 63 && nth_set_bit(0x80000001u, 1) == 31 && nth_set_bit(~0u, 16) == 16);
 
-// `x` rounded up to a multiple of `unit`. `unit` must be a power of two for round_up_pow2. No overflow check.
+// `x` rounded up to a multiple of `unit`, a power of two. The result wraps if it is more than 2^64 - 1.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t round_up_pow2(uint64_t x, uint64_t unit) { return (x + unit - 1) & ~(unit - 1); }
 static_assert(round_up_pow2(0, 16) == 0 && round_up_pow2(1, 16) == 16 && round_up_pow2(15, 16) == 16 && round_up_pow2(16, 16) == 16 &&
               round_up_pow2(17, 16) == 32);
-// The same, or `x` itself if the result is more than 2^64 - 1.
+// As round_up_pow2(), but returns `x` itself where the rounded value is more than 2^64 - 1.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t round_up_or_same(uint64_t x, uint64_t unit) {
   uint64_t const rounded = round_up_pow2(x, unit);
   return rounded < x ? x : rounded;
 }
 static_assert(round_up_or_same(17, 16) == 32 && round_up_or_same(~uint64_t{0}, 16) == ~uint64_t{0} &&
               round_up_or_same(~uint64_t{0} - 15, 16) == ~uint64_t{0} - 15 && round_up_or_same(~uint64_t{0} - 14, 16) == ~uint64_t{0} - 14);
+// x / unit, rounded up. x + unit - 1 must be less than 2^64.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t ceil_div(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit; }
 static_assert(ceil_div(0, 8) == 0 && ceil_div(1, 8) == 1 && ceil_div(8, 8) == 1 && ceil_div(9, 8) == 2);
 

@@ -2,8 +2,8 @@
 //
 // GPUHEAP_BACKEND_CUDA selects a GPU, GPUHEAP_BACKEND_HOST the simulator. The CMake targets gpuheap::gpuheap and gpuheap::simulated each
 // define one of the two. If neither is defined, compilers of CUDA (nvcc, NVRTC, clang) select the GPU.
-// Every name of the library lives in an inline namespace of its backend, so objects of the two cannot be linked into one program by
-// mistake.
+// Every name of the library lives in an inline namespace of its backend, so object files of the two backends cannot be linked into one
+// program by mistake.
 #pragma once
 
 #if !defined(GPUHEAP_BACKEND_CUDA) && !defined(GPUHEAP_BACKEND_HOST) && (defined(__CUDACC__) || defined(__CUDA__))
@@ -30,7 +30,7 @@
 #include <gpuheap/simt/see_the_error_above>
 #endif
 
-// A build may define the namespace itself, where one program contains the same code compiled in two ways.
+// A build may define the namespace's name itself. A program that contains the library compiled in two ways needs two names.
 #if defined(GPUHEAP_BACKEND_NAMESPACE)
 #elif defined(GPUHEAP_BACKEND_CUDA)
 #define GPUHEAP_BACKEND_NAMESPACE on_cuda
@@ -38,8 +38,8 @@
 #define GPUHEAP_BACKEND_NAMESPACE on_host
 #endif
 
-// GPUHEAP_FN: runs on the device. GPUHEAP_HD: runs on either side. GPUHEAP_COLD: a device function kept out of line, so that
-// its registers and its frame do not burden the fast path that calls it.
+// GPUHEAP_FN: runs on the device. GPUHEAP_HD: runs on either side. GPUHEAP_COLD: a device function that is never inlined, so that its
+// registers and its stack frame do not burden the fast path that calls it.
 #if defined(__CUDACC__)
 #define GPUHEAP_FN __device__
 #define GPUHEAP_HD __host__ __device__
@@ -50,14 +50,15 @@
 #define GPUHEAP_COLD [[gnu::noinline, gnu::cold]]
 #endif
 
-// 1 while nvcc compiles for the device. It guards definitions that only one side may have, such as a function that replaces CUDA's.
+// 1 while a compiler of CUDA makes device code, otherwise 0. The macro guards definitions that only the host or only the device may have,
+// such as a function that replaces one of CUDA's.
 #if defined(__CUDA_ARCH__)
 #define GPUHEAP_DEVICE_PASS 1
 #else
 #define GPUHEAP_DEVICE_PASS 0
 #endif
 
-// Keeps a loop of a slow path from being unrolled, which would cost instruction fetches and compile time without a gain.
+// Keeps the compiler from unrolling a loop of a slow path. Unrolling would cost instruction fetches and compile time, and gain nothing.
 #if defined(__CUDA_ARCH__)
 #define GPUHEAP_NO_UNROLL _Pragma("unroll 1")
 #else

@@ -1,4 +1,4 @@
-// Host-side errors. Each text says what was asked, what was there, and what to do.
+// The exceptions of host code. Each message says what was asked, what was there, and what to do.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>
@@ -12,10 +12,10 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief The base of this library's errors, for programs to catch: the library could not do what was asked. The text says what was asked,
+// @brief The base of this library's errors, for programs to catch: the library could not do what was asked. what() says what was asked,
 // what was there, and what to do.
-// @note Each error is a standard exception too: out_of_memory is a std::bad_alloc, the others are std::runtime_error. This class is none
-// itself, because no object may be a std::exception twice.
+// @note Each error is a standard exception too: out_of_memory is a std::bad_alloc, the others are std::runtime_error. This class does not
+// derive from std::exception: an error would then have that base twice, and `catch (std::exception const&)` would not catch it.
 class error {
  public:
   [[nodiscard]] virtual char const* what() const noexcept = 0;
@@ -27,30 +27,30 @@ class error {
   ~error() = default;
 };
 
-// @brief What is thrown for anything but memory.
+// @brief Thrown for every failure but a lack of memory.
 class plain_error : public std::runtime_error, public error {
  public:
   using std::runtime_error::runtime_error;
   [[nodiscard]] char const* what() const noexcept override { return std::runtime_error::what(); }
 };
 
-// @brief The device, its driver or its runtime failed at a call, or a kernel failed. Nothing that the caller asks differently would help.
+// @brief Thrown when a call of the driver or the runtime failed, or when a kernel failed. Other arguments would not have helped.
 class device_error : public plain_error {
  public:
   using plain_error::plain_error;
 };
 
-// @brief There was not enough memory for what was asked.
+// @brief Thrown when less memory was available than the call needed.
 class out_of_memory : public std::bad_alloc, public error {
  public:
   explicit out_of_memory(std::string const& text) : text_{text} {}
   [[nodiscard]] char const* what() const noexcept override { return text_.what(); }
 
  private:
-  std::runtime_error text_;  // copied without throwing
+  std::runtime_error text_;  // a std::runtime_error copies its text without throwing
 };
 
-// The text of a message, as printf has it. Joining strings would compile into a page of machine code at each place.
+// Formats a message as printf does. Concatenating strings at each place that throws would compile to far more machine code.
 [[gnu::format(printf, 1, 2), gnu::noinline, gnu::cold, nodiscard]] inline std::string text_of(char const* format, ...) {
   std::va_list values;
   va_start(values, format);

@@ -1,4 +1,4 @@
-// Running a test under many schedules: chosen ones in the simulator, whatever comes on a GPU. Host code only.
+// Runs a test under many schedules. In the simulator a seed chooses each schedule; on a GPU the hardware does. Host code only.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

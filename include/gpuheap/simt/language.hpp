@@ -1,12 +1,12 @@
-// The type traits and functions of a standard library that the project uses, for all compilers: NVRTC has no standard headers, and
-// libcu++'s cost the compiler of a program seconds. Each is a built-in of the compiler, so including this file costs nothing. The names are
-// the standard's.
+// The type traits and functions of the standard library that the project uses, for all compilers. NVRTC has no standard headers, and
+// libcu++'s headers add seconds to the compilation of a program. The definitions here rest on built-ins of the compilers, so including this
+// file takes next to no time. The names are those of the standard.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>
 
 #if GPUHEAP_HAS_HOST
-#include <new>  // placement
+#include <new>  // placement new
 #endif
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
@@ -78,11 +78,11 @@ using remove_cvref_t = typename detail::remove_cv<remove_reference_t<T>>::type;
 // Yes if the condition holds, No otherwise.
 template <bool Condition, class Yes, class No>
 using conditional_t = typename detail::conditional<Condition, Yes, No>::type;
-// T, where a call must not deduce it.
+// T. A parameter of this type takes no part in the deduction of T.
 template <class T>
 using type_identity_t = typename detail::type_identity<T>::type;
 
-// Whether A and B are one type.
+// Whether A and B are the same type.
 template <class A, class B>
 inline constexpr bool is_same_v = detail::is_same<A, B>;
 // Whether T is a pointer to an object.
@@ -91,13 +91,13 @@ inline constexpr bool is_pointer_v = detail::is_pointer<T>;
 // Whether T is Base or derived from it.
 template <class Base, class T>
 inline constexpr bool is_base_of_v = __is_base_of(Base, T);
-// Whether a copy of T's bytes is a copy of T.
+// Whether copying the bytes of a T copies the T.
 template <class T>
 inline constexpr bool is_trivially_copyable_v = __is_trivially_copyable(T);
 // Whether T(args...) is well-formed.
 template <class T, class... Args>
 inline constexpr bool is_constructible_v = __is_constructible(T, Args...);
-// Whether ending a T's life does nothing.
+// Whether T's destructor does nothing.
 template <class T>
 #if defined(__clang__)
 inline constexpr bool is_trivially_destructible_v = __is_trivially_destructible(T);
@@ -120,7 +120,7 @@ concept integral = detail::is_one_of < typename detail::remove_cv<T>::type,
 bool, char, signed char, unsigned char, wchar_t, char8_t, char16_t, char32_t, short, unsigned short, int, unsigned, long, unsigned long,
     long long, unsigned long long > ;
 
-// The bytes of `from`, read as a To of the same size.
+// The bytes of `from`, as an object of type To, which has the same size.
 template <class To, class From>
 requires(sizeof(To) == sizeof(From) && is_trivially_copyable_v<To> && is_trivially_copyable_v<From>)  //
     [[nodiscard]] GPUHEAP_HD constexpr To bit_cast(From const& from) {

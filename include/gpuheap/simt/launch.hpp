@@ -1,4 +1,4 @@
-// Running a functor over N threads.
+// Runs a functor on N device threads. Host code only.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

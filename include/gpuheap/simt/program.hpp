@@ -1,5 +1,5 @@
-// Values that device code uses without an argument: a value that the host sets for the whole program, storage of the block, and the side
-// that runs the code.
+// Values that device code reaches without an argument: one that the host sets for the whole program, and storage for each thread block.
+// Also a call that differs between host code and device code.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

@@ -1,4 +1,4 @@
-// The machine for host code: memory, copies, streams, clocks, limits. Host code only.
+// The machine as host code sees it: memory, copies, streams, time measurement, limits. Host code, but for the functions of CUDA's own heap.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

@@ -1,5 +1,5 @@
-// Sums of all elements before each, by which a kernel's threads share one allocation that the host makes. Host code, for sources that the
-// compiler of kernels compiles.
+// Exclusive prefix sums of sizes in device memory. They say where each thread's part lies in one allocation that the host makes. Host code;
+// with CUDA only in sources that nvcc compiles.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

@@ -1,4 +1,5 @@
-// The machine: everything that device code and its host side may ask of the hardware, and the only folder that knows which backend it is.
+// The machine: everything that device code and its host side may ask of the hardware. No other folder knows for which backend it is
+// compiled.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>

@@ -46,7 +46,8 @@ using lane_mask = uint32_t;
 inline constexpr unsigned warp_lanes = 32;
 inline constexpr lane_mask all_lanes = 0xffffffffu;
 
-// Memory orders of the C++ model, numbered as compilers number them. There is no default: each use names its order and states the reason.
+// Memory orders of the C++ model, with the numbers of the compilers' __ATOMIC_ macros. No operation has a default order: each use names one
+// and states the reason.
 enum class memory_order : int {
   relaxed = 0,
   acquire = 2,
@@ -63,16 +64,17 @@ inline constexpr memory_order release = memory_order::release;
 inline constexpr memory_order acq_rel = memory_order::acq_rel;
 inline constexpr memory_order seq_cst = memory_order::seq_cst;
 
-// The threads among which an operation is atomic and ordered. `system` includes the host.
+// The threads among which an operation is atomic and ordered: those of the caller's thread block, those of the device, or all, the host's
+// included.
 enum class scope { block, device, system };
 
-// A CUDA stream, or the simulator's only one. Null is the default stream.
+// A CUDA stream or a stream of the simulator. Null is the default stream.
 struct stream_ref {
   void* native = nullptr;
 };
 
-// The parameters of a launch. `block_threads` is 1..1024. `cooperative`: all threads are resident at once, so that any thread may wait for
-// any other. A cooperative launch of more threads than can be resident is refused.
+// The parameters of a launch. `block_threads`: threads of a block, 1..1024. `cooperative`: all threads are resident at once, so that any
+// thread may wait for any other. A cooperative launch of more threads than can be resident throws.
 struct launch_config {
   unsigned block_threads = 256;
   stream_ref stream{};

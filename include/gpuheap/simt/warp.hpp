@@ -1,4 +1,5 @@
-// Lanes and warps: the calling thread, the lanes that are here, and what passes between lanes. Device code only.
+// Lanes and warps: the calling thread's indices, the mask of active lanes, exchanges between lanes, barriers, and the end of a thread.
+// Device code only.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

@@ -1,5 +1,5 @@
-// Two words of 8 bytes side by side, aligned to 16, by one access: for data that other threads may read or write at the same time. Each
-// word is an access of its own to the memory model, relaxed and of device scope. Device code only.
+// Loads and stores of two adjacent 8-byte words, aligned to 16 bytes, for data that other threads may read or write at the same time. To
+// the memory model each word is an access of its own, relaxed and of device scope. Device code only.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>

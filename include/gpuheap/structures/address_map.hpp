@@ -54,7 +54,8 @@ struct address_map {
         unsigned const at = first + (start_of(hashed) + i) % bucket_places;
         simt::global_ref<key> const place{keys[at]};
         key expected = 0;
-        // relaxed: a hint that spares the exchange. acquire: pairs with remove(), so the place's last owner has read its value.
+        // relaxed: a check that saves a compare-exchange. acquire: pairs with remove(), so the last owner's read of the value happens
+        // before this thread's store of a new one.
         if (place.load(simt::relaxed) != 0 || !place.compare_exchange(expected, k, simt::acquire, simt::relaxed)) continue;
         // relaxed: other threads learn of k from this one, after the store.
         simt::global_ref<value>{values[at]}.store(v, simt::relaxed);
@@ -81,9 +82,9 @@ struct address_map {
   }
   // The value of the key that find() found at this place. relaxed: as in find().
   [[nodiscard]] GPUHEAP_FN value value_at(unsigned at) const { return simt::global_ref<value>{values[at]}.load(simt::relaxed); }
-  // Removes k from the place that find() returned. False: another thread has removed it since.
+  // Removes k from the place that find() returned. False: k is no longer there.
   GPUHEAP_FN bool remove(unsigned at, key k) const {
-    // release: this thread reads the value before the place gets a new one. Pairs with insert().
+    // release: this thread's read of the value happens before the next insert() stores a new one. Pairs with insert().
     return simt::global_ref<key>{keys[at]}.compare_exchange(k, 0, simt::release, simt::relaxed);
   }
 

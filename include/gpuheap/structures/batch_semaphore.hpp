@@ -1,23 +1,23 @@
-// A count of units that are made in batches: a thread that finds too few makes a batch, unless others are making enough already. After the
-// bulk semaphore of
+// A count of units that threads make in batches: a thread that finds too few units makes a batch, unless other threads are making enough
+// already. After the bulk semaphore of
 //   I. Gelado, M. Garland, "Throughput-Oriented GPU Memory Allocation", PPoPP 2019, in the form that Ouroboros uses.
 //
-// bulk_semaphore has one word, which it changes by compare-exchanges, and it serves a waiter wholly or not at all. Here units are claimed
-// by subtraction, and a waiter gets a part if there are no more: for counts that all threads of a device change at once.
+// bulk_semaphore.hpp holds its counts in one word, and serves a waiter wholly or not at all. Here each count has a word of its own, and a
+// waiter gets a part of its units if no more can be made. This form suits counts that all threads of a device change at once.
 //
-//   units      that are there and that no thread has acquired. Negative for a moment, while a refused claim gives back
-//   reserved   units that waiting threads still want: at most one for each thread that there is
-//   expected   units that makers have begun to make: less than reserved and a batch. More for a moment, while a refused maker gives back
+//   units      units that are there and that no thread has acquired. Negative for a moment, until a refused thread has added its units
+//              again
+//   reserved   units that waiting threads still want
+//   expected   units that makers have begun to make: less than reserved + batch. More for a moment, until a refused maker has subtracted
+//              its batch
 //
-// Each word has 64 bits, so no number of units carries into a neighbour.
-//
-//   acquire: claim units: subtract, keep what was there, give the rest back. If all were there, done.
-//            Otherwise reserved += what is missing, and until there is enough:
-//              expected += batch. If units + expected < reserved before: make units, units += those made, expected -= batch; or find that
-//              none can be made
-//              Otherwise expected -= batch, and wait: there are units again, or others are making enough
-//            reserved -= what was got, or given up
-// No word is changed by compare-exchange, which lets one thread succeed at a time: thousands may begin to make at once.
+//   acquire: claims units: units -= n; keeps those that were there, and adds the others again. If all n were there, that is all.
+//            Otherwise reserved += the units that are missing, and until the thread has them or gives them up:
+//              expected += batch. If units + expected was less than reserved before: makes a batch, units += batch, expected -= batch; or
+//              finds that it cannot make one, and only expected -= batch
+//              Otherwise expected -= batch; waits, because there are units again or others are making enough; claims again
+//            reserved -= the units that were missing
+// These steps use no compare-exchange. Of several compare-exchanges only one succeeds at a time, whereas thousands of additions do.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -35,15 +35,17 @@ struct batch_semaphore {
 
   words* at = nullptr;
 
-  // Takes up to `wanted` (> 0) units: fewer only if there are no more. A claim that is refused hides units from others until it has given
-  // them back. If others came in between, it takes those units itself, so a refusal always goes with another thread's success.
+  // Takes up to `wanted` (> 0) units, and returns how many it got: fewer only if there are no more. A refused thread's subtraction hides
+  // units that are released meanwhile, until the thread has added its units again. If it then sees units, it claims them itself. So a
+  // thread is refused a unit only if another thread gets that unit.
   [[nodiscard]] GPUHEAP_FN unsigned try_acquire(unsigned wanted) const {
     ref const there = units();
-    // relaxed, all: a unit is the right to find something, and a thread that finds it acquires what its last owner released. The load comes
-    // first, so that an exhausted count is not written to.
+    // relaxed, all: a unit only permits a search in another structure, whose atomics acquire what the last owner released. The load comes
+    // first, so that threads do not write to an exhausted count.
     if (as_signed(there.load(simt::relaxed)) <= 0) return 0;
     unsigned got = 0;
-    // Ends: a pass that goes on saw units after it had given back, so another thread's release or refusal has ended meanwhile. Lock-free.
+    // Ends: a pass that goes on saw units after it had added its own again, so another thread's release or refusal has ended meanwhile.
+    // Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       long long const before = as_signed(there.fetch_sub(wanted, simt::relaxed));
@@ -54,7 +56,7 @@ struct batch_semaphore {
       if (as_signed(there.fetch_add(wanted, simt::relaxed) + wanted) <= 0) return got;
     }
   }
-  // Takes all of `wanted` or none. No unit is hidden from others meanwhile.
+  // Takes all of `wanted` units or none. Meanwhile the call hides no unit from other threads.
   [[nodiscard]] GPUHEAP_FN bool try_acquire_all(unsigned wanted) const {
     word seen = units().load(simt::relaxed);
     // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
@@ -64,8 +66,10 @@ struct batch_semaphore {
     }
     return false;
   }
-  // Adds units that are where acquirers look for them, or come there without waiting for any thread.
+  // Adds n units. The things that they stand for are where acquirers search, or the caller puts them there afterwards without waiting for
+  // any thread.
   GPUHEAP_FN void release(unsigned n) const { units().fetch_add(n, simt::relaxed); }
+  // relaxed: a guess.
   [[nodiscard]] GPUHEAP_FN long long available() const { return as_signed(units().load(simt::relaxed)); }
 
   // ---- demand
@@ -73,39 +77,41 @@ struct batch_semaphore {
   // relaxed, both: the counts only decide who makes units.
   GPUHEAP_FN void want(unsigned n) const { reserved().fetch_add(n, simt::relaxed); }
   GPUHEAP_FN void want_no_more(unsigned n) const { reserved().fetch_sub(n, simt::relaxed); }
-  // True: the caller makes `batch` units, or finds that it cannot, and calls made(batch) when they are released. False: there are enough,
-  // or others are making enough. Between want() and want_no_more().
+  // True: the caller makes `batch` units, releases them, and then calls made(batch). If it cannot make them, it calls made(batch) all the
+  // same. False: there are enough units, or other threads are making enough. The caller is between want() and want_no_more().
   [[nodiscard]] GPUHEAP_FN bool may_make(unsigned batch) const {
-    // relaxed: a look; what is enough is not written to.
+    // relaxed: a check that saves the additions below where there is enough.
     if (is_enough(expected().load(simt::relaxed))) return false;
-    // Ends: a pass that goes on saw too few units after it had taken its own promise back, so another thread has made units, or taken back
-    // a promise, meanwhile. Lock-free.
+    // Ends: a pass that goes on saw too few units after it had withdrawn its own batch, so meanwhile another thread has made units or
+    // withdrawn a batch. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
-      // acquire: pairs with made() and reopen(); the caller sees what earlier makers made.
+      // acquire: pairs with made() and reopen(), so the caller sees what earlier makers made.
       if (!is_enough(expected().fetch_add(batch, simt::acquire))) return true;
       if (is_enough(expected().fetch_sub(batch, simt::relaxed) - batch)) return false;
     }
   }
-  // release: what was made. Pairs with may_make() and try_close().
+  // release: publishes what the caller made. Pairs with may_make(), is_making() and try_close().
   GPUHEAP_FN void made(unsigned batch) const { expected().fetch_sub(batch, simt::release); }
-  // Whether a thread makes units, or seems to. acquire: pairs with made().
+  // Whether a thread makes units, or is about to find that it need not. acquire: pairs with made().
   [[nodiscard]] GPUHEAP_FN bool is_making() const { return expected().load(simt::acquire) != 0; }
 
-  // True: no thread makes units, and until reopen() all that want some wait. For short work that waits for no thread.
+  // True: no thread makes units now, and none begins before reopen(); threads that want units wait. For short work that waits for no
+  // thread.
   [[nodiscard]] GPUHEAP_FN bool try_close() const {
     word none = 0;
     // acquire: pairs with made().
     return expected().compare_exchange(none, closed, simt::acquire, simt::relaxed);
   }
-  // release: pairs with may_make().
+  // release: publishes what the caller did since try_close(). Pairs with may_make().
   GPUHEAP_FN void reopen() const { expected().fetch_sub(closed, simt::release); }
 
  private:
   using ref = simt::global_ref<word>;
   static constexpr word closed = word{1} << 62;  // more than can be reserved
 
-  // Whether so many expected units are enough. relaxed, both: a thread that wrongly finds too little makes some too many.
+  // Whether the units that are there and `expected` further ones are enough. relaxed, both: a thread that wrongly answers no makes units
+  // that nobody needs yet.
   [[nodiscard]] GPUHEAP_FN bool is_enough(word expected) const {
     long long const there = available();
     return expected + (there > 0 ? static_cast<word>(there) : 0) >= reserved().load(simt::relaxed);

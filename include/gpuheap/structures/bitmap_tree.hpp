@@ -5,20 +5,20 @@
 //
 //   set:          leaf |= bits;  middle |= bit;  top |= bit                       (always all three, in this order)
 //   clear_stale:  middle &= ~bit;  if leaf != 0: middle |= bit, top |= bit        (and likewise for the top word over an empty middle word)
-// All are read-modify-writes that acquire and release. If the `and` of clear_stale comes first, the `or` of set restores the bit. If it
-// comes second, it has read from that `or`, and its look at the leaf finds the bits. No fence is needed. During clear_stale a summary bit
-// may be missing for a moment. A thread that must not miss a bit checks afterwards that no relocation was open (relocation_count), or asks
-// for an exact search, which reads only leaves. A thread that stops in the middle of set, while others take its bits and clear the summary,
-// leaves a top bit over an empty middle word. No search reaches a leaf by it, so nobody clears it until a leaf below has had a bit again.
-// It costs a look, and has no other effect.
+// All are read-modify-writes that acquire and release. If the `and` of clear_stale comes before the `or` of set, the `or` restores the bit.
+// If the `and` comes after the `or`, it has read from the `or`, and clear_stale finds the bits in the leaf. No fence is needed. During
+// clear_stale a summary bit may be missing for a moment. A thread that must not miss a bit checks afterwards that no relocation was open
+// (relocation_count), or asks for an exact search, which reads only leaves. A thread that stops in the middle of set, while others take its
+// bits and clear the summary, leaves a top bit over an empty middle word. No search reaches a leaf by it, so nobody clears it until a leaf
+// below has had a bit again. It costs a look, and has no other effect.
 //
-// As an ordered set: set() inserts, take() removes; contains(), successor(), predecessor() search; claim() takes the first bit from a place
-// on, claim_any() one that other threads are not after, claim_run() neighbours from the far end. A search only guesses, since another
-// thread may take what it found. So a claim that loses its bit goes on with the next.
+// As an ordered set: set() inserts, take() removes; contains(), successor(), predecessor() search. claim() takes the first bit from a given
+// bit on, claim_any() a bit that other threads are unlikely to try, claim_run() the highest n neighbouring bits. A search only guesses,
+// since another thread may take the bit that it found. So a claim that loses its bit goes on with the next one.
 //
-// A bit can also say whether something else is true, which several threads change. Each of them recomputes the bit after its change.
-//   recompute:  leaf |= bit, or leaf &= ~bit, as it is;  again if it is otherwise by now
-// The thread that changes the leaf last has read from the changes of all others, so its last look comes after theirs.
+// A bit can also say whether a condition holds that several threads change. Each of these threads recomputes the bit after its change.
+//   recompute:  the condition holds ? leaf |= bit : leaf &= ~bit;  again if the condition has changed meanwhile
+// The thread that changes the leaf last has read from the changes of all others, so its last check of the condition comes after theirs.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -27,8 +27,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// A view of words that lie elsewhere. Leaves lie `leaf_stride` words apart, so that hot ones are in different slices of the memory. Up to
-// 64 leaves have no top word.
+// A view of words that lie elsewhere. Leaves lie `leaf_stride` words apart, so that frequently used leaves can lie in different slices of
+// the L2. A tree of up to 64 leaves has no top word.
 struct bitmap_tree {
   using word = simt::uint64_t;
   static constexpr unsigned bits_per_leaf = 64;
@@ -67,7 +67,8 @@ struct bitmap_tree {
 
   // Sets the bits `mask` of leaf i. Any thread.
   GPUHEAP_FN void set_mask(unsigned i, word mask) const {
-    // Publishes what the bits stand for to the thread that takes them. The head of this file says how the summaries pair.
+    // The release publishes what the bits stand for to the thread that takes them. The head of this file argues the order of the three
+    // words.
     set_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i, mask);
   }
   GPUHEAP_FN void set(unsigned bit) const { set_mask(bit / 64, word{1} << (bit % 64)); }
@@ -80,18 +81,18 @@ struct bitmap_tree {
     if ((before & ~mask) == 0) clear_stale(i);
     return before & mask;
   }
-  // The same, without a change of the summaries. `emptied`: the leaf became empty, and the caller owes it clear_stale(). Until then the
-  // stale bit costs others a look.
+  // The same, without a change of the summaries. `emptied` becomes true if the leaf became empty: the caller must then call clear_stale()
+  // for the leaf. Until then other threads may read the empty leaf because of its stale bit.
   GPUHEAP_FN word take_leaf_only(unsigned i, word mask, bool& emptied) const {
     // consume_release: as above.
     word const before = leaf(i).fetch_and(~mask, simt::consume_release);
     emptied = (before & ~mask) == 0;
     return before & mask;
   }
-  // Clears a bit, if it is set, of which the caller knows that it stands for nothing any more. relaxed: so nothing is published by it.
+  // Clears a bit that, as the caller knows, stands for nothing any more. The bit may be clear already. relaxed: the call publishes nothing.
   GPUHEAP_FN void erase(unsigned bit) const { leaf(bit / 64).fetch_and(~(word{1} << (bit % 64)), simt::relaxed); }
-  // Makes a bit say what is_there() answers, by loads that acquire. A thread that changes the answer calls this afterwards. The bit may be
-  // wrong during a call. With no call under way it is right.
+  // Makes a bit equal to the answer of is_there(), whose loads acquire. A thread that changes the answer calls this afterwards. The bit may
+  // differ from the answer during a call. While no call is under way it equals the answer.
   template <class Look>
   GPUHEAP_FN void recompute(unsigned bit, Look is_there) const {
     bool there = is_there();
@@ -100,7 +101,7 @@ struct bitmap_tree {
     while (true) {
       if (there) {
         set(bit);
-        simt::fence(simt::acquire);  // the next look comes after it
+        simt::fence(simt::acquire);  // the next is_there() comes after set()
       } else {
         clear(bit);
       }
@@ -112,14 +113,14 @@ struct bitmap_tree {
   // Takes one bit. True: it was set.
   GPUHEAP_FN bool take(unsigned bit) const { return take_mask(bit / 64, word{1} << (bit % 64)) != 0; }
 
-  // Clears the summary bits of a leaf that was seen empty, unless it is not empty any more. True: a summary bit over a bit was missing for
-  // a moment, and a thread that looked then may have concluded something wrong.
+  // Clears the summary bits of leaf i, which was seen empty, unless the leaf has a bit again. True: a summary bit over a set bit was
+  // missing for a moment, and a thread that searched then may have missed that bit.
   GPUHEAP_FN bool clear_stale(unsigned i) const {
     return clear_stale_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i);
   }
 
-  // Calls visit(i) for each leaf that may have a bit, from leaf `start` on and around, until it returns true. Returns whether it did. Any
-  // thread.
+  // Calls visit(i) for each leaf that may have a bit, from leaf `start` on, wrapping around, until a call returns true. Returns whether one
+  // did. Any thread.
   template <class Visit>
   GPUHEAP_FN bool for_each_leaf(unsigned start, Visit visit) const {
     unsigned const m0 = start / 64;
@@ -145,13 +146,13 @@ struct bitmap_tree {
     }
   }
 
-  // A lane's part of bit_for_each(): a bit that was seen set; and a leaf that was seen empty, whose summary bit is stale.
+  // A lane's result of bit_for_each(): a bit that was seen set, and a leaf that was seen empty although its summary bit was set.
   struct share {
     unsigned bit = none, empty_leaf = none;
   };
-  // Gives each lane of `here` a set bit, in the order of the lanes, from bit `from` on and around; none to the lanes for which none is
-  // left. `from` becomes the bit from which to go on. Each lane looks at one middle word and then at one leaf, all side by side. So there
-  // may be bits though no lane got one. All lanes of `here` call with the same `from`.
+  // Gives each lane of `here` a set bit, in the order of the lanes, from bit `from` on, wrapping around; none to the lanes for which no bit
+  // is left. `from` becomes the bit at which the next call continues. The lanes read one middle word each, then one leaf each, at the same
+  // time. So set bits may remain even if no lane got one. All lanes of `here` call with the same `from`.
   [[nodiscard]] GPUHEAP_FN share bit_for_each(simt::lane_mask here, unsigned& from) const {
     unsigned const start = from;
     unsigned const i = leaf_for_each(here, from);
@@ -166,11 +167,11 @@ struct bitmap_tree {
     return mine;
   }
 
-  // Whether any bit may be set. If false, no bit was set before, provided that no relocation was open and an acquire fence follows. Any
-  // thread. Once a search has found all leaves that it visits empty, and has cleared their summary bits, this is false, whatever the top
-  // words say. A thread that searches as long as there may be something relies on that.
+  // Whether any bit may be set. If false, no bit was set before the call, provided that no relocation was open and an acquire fence follows
+  // the call. Any thread. After a search that found every leaf that it visited empty and cleared the leaves' summary bits, the answer is
+  // false, even if top words have stale bits. A thread that searches until this answers false relies on that.
   [[nodiscard]] GPUHEAP_FN bool maybe_any() const {
-    // Ends: `m` rises. relaxed: see above.
+    // Ends: `m` rises. relaxed: the caller's fence acquires.
     GPUHEAP_NO_UNROLL
     for (unsigned m = next_mid(0); m < num_mids(); m = next_mid(m + 1)) {
       if (mid(m).load(simt::relaxed) != 0) return true;
@@ -180,13 +181,14 @@ struct bitmap_tree {
 
   // ---- in order
 
-  // Whether a bit is set. Ordered after its set(). Any thread, as for all of these.
+  // Whether a bit is set. If so, its set() happens before the return. Any thread may call this and the functions below.
   [[nodiscard]] GPUHEAP_FN bool contains(unsigned bit) const {
     // acquire: pairs with the release of set().
     return (leaf(bit / 64).load(simt::acquire) >> (bit % 64) & 1) != 0;
   }
 
-  // The lowest set bit from `from` on, or none. `exact`: reads no summaries, so it misses no bit that is set all the time.
+  // The lowest set bit from `from` on, or none. With `exact` the search reads no summaries, so it misses no bit that stays set during the
+  // call.
   [[nodiscard]] GPUHEAP_FN unsigned successor(unsigned from, bool exact = false) const {
     unsigned const first = from / 64;
     // Ends: `i` rises.
@@ -221,15 +223,15 @@ struct bitmap_tree {
     return bit;
   }
 
-  // Takes a set bit and returns it; none if every leaf was seen empty. The first bit from `from` on and around, in its leaf; where another
-  // thread takes that first, any other bit of the leaf; where the leaf is empty, a bit of any leaf. For about as many threads as there are
-  // bits: threads that claim in order would follow one another from bit to bit, and here they part.
+  // Takes a set bit and returns it; none if every leaf was seen empty. The first choice is the first bit from `from` on in `from`'s leaf,
+  // wrapping around; if another thread takes that bit, another bit of the leaf; if the leaf is empty, a bit of any leaf. For claims by
+  // about as many threads as there are bits: threads that claimed in order would meet at each bit, whereas this order spreads them.
   [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned from) const {
     unsigned spread = (simt::global_warp() * simt::warp_lanes + simt::lane_id() + 1) * 0x9e3779b1u;
     unsigned i = from / 64, nearest = from % 64;
     // relaxed: a guess.
     word bits = leaf(i).load(simt::relaxed);
-    // release: what this thread did before; see take_mask(). Once for all tries, and while the load is on its way.
+    // release: what this thread did before; see take_mask(). One fence serves all tries, and overlaps with the load.
     simt::fence(simt::release);
     // Ends: a pass that goes on lost its bit to another thread, and has seen it clear. Lock-free.
     GPUHEAP_NO_UNROLL
@@ -249,8 +251,8 @@ struct bitmap_tree {
     return none;
   }
 
-  // The first of the highest n (> 0) neighbouring set bits below `end`, or none. Reads only leaves, so it misses no bits that are set all
-  // the time.
+  // Finds the highest n (> 0) neighbouring set bits below `end`, and returns the lowest of them, or none. Reads only leaves, so it misses
+  // no bits that stay set during the call.
   [[nodiscard]] GPUHEAP_FN unsigned find_run(unsigned n, unsigned end) const {
     // The bits bit .. run_end - 1 were seen set.
     unsigned bit = end, run_end = end;
@@ -258,7 +260,7 @@ struct bitmap_tree {
     GPUHEAP_NO_UNROLL
     while (bit != 0) {
       unsigned const left = (bit - 1) % 64 + 1;
-      // The leaf's bits below `bit`, shifted so that the highest is on top. relaxed: a guess; a thread that takes the bits acquires.
+      // The leaf's bits below `bit`, shifted so that bit - 1 becomes bit 63. relaxed: a guess; a thread that takes the bits acquires.
       word const below = leaf((bit - 1) / 64).load(simt::relaxed) << (64 - left);
       unsigned const ones = below == ~word{0} ? 64 : 63 - simt::highest_bit(~below);
       bit -= ones;
@@ -271,7 +273,7 @@ struct bitmap_tree {
     return none;
   }
   // Takes n neighbouring bits from `first` on. Returns none if it took all; otherwise it took nothing, and returns the highest bit that was
-  // not set. Bits that it takes and puts back are missing for others meanwhile.
+  // not set. Other threads see the bits that it takes and puts back as clear meanwhile.
   [[nodiscard]] GPUHEAP_FN unsigned take_run(unsigned first, unsigned n) const {
     // Ends: `end` falls.
     GPUHEAP_NO_UNROLL
@@ -297,8 +299,8 @@ struct bitmap_tree {
       bit = (i + 1) * 64 < first + n ? (i + 1) * 64 : first + n;
     }
   }
-  // Takes the highest n (> 0) neighbouring set bits and returns the first, or none. Two threads may each take a part of what the other
-  // wants, and both fail. Callers that must not miss such bits take turns.
+  // Takes the highest n (> 0) neighbouring set bits and returns the lowest of them, or none. Two threads may each take a part of what the
+  // other wants, and both fail. Callers that must not fail for this reason take turns.
   [[nodiscard]] GPUHEAP_FN unsigned claim_run(unsigned n) const {
     unsigned end = num_leaves * 64;
     // Ends: `end` falls: the next try lies below the bit that was missing.
@@ -312,10 +314,11 @@ struct bitmap_tree {
   }
 
  private:
-  // Distributes the set bits of the lanes' words to the lanes in their order: bit b of a word i is i * 64 + b. Returns this lane's, or
-  // none. `given`: how many there are. All bits at once, however they lie in the words, since a launch may wait for it.
+  // Distributes the set bits of the lanes' words to the lanes in their order: bit b of a word i is i * 64 + b. Returns this lane's bit, or
+  // none. `given` becomes the number of set bits. The time does not depend on how the bits lie in the words, since a whole launch may wait
+  // for this function.
   GPUHEAP_FN static unsigned distribute(simt::lane_mask here, word bits, unsigned i, unsigned& given) {
-    // Often one lane comes alone.
+    // Often one lane calls alone.
     if ((here & (here - 1)) == 0) {
       given = simt::popcount(bits);
       return bits != 0 ? i * 64 + simt::lowest_bit(bits) : none;
@@ -324,12 +327,12 @@ struct bitmap_tree {
     given = static_cast<unsigned>(dealt >> 32);
     return static_cast<unsigned>(dealt);
   }
-  // This lane's bit, and from bit 32 on how many there are.
+  // Bits 0..31: this lane's bit, or none. Bits 32..63: the number of set bits.
   GPUHEAP_COLD static simt::uint64_t distribute_to_several(simt::lane_mask here, word bits, unsigned i) {
     warp_group const g{here};
     unsigned given = 0;
     unsigned const rank = g.rank(), before = g.sum_before(simt::popcount(bits), given);
-    // The rank of the lane whose word has this lane's bit: the last lane before which the words have no more bits than this lane's rank.
+    // Becomes the rank of the lane whose word has this lane's bit: the last lane before whose word there are at most `rank` bits.
     unsigned owner = 0;
     GPUHEAP_NO_UNROLL
     for (unsigned step = simt::warp_lanes / 2; step != 0; step /= 2) {
@@ -341,12 +344,12 @@ struct bitmap_tree {
     word const there = simt::shuffle(here, bits, lane);
     return simt::uint64_t{given} << 32 | (rank < given ? first + simt::nth_set_bit(there, rank - skipped) : none);
   }
-  // A leaf that may have a bit, for each lane of `here`, from the leaf of bit `from` on and around; none for lanes for which none is left.
-  // `from` becomes the first bit of the leaf from which to go on.
+  // Gives each lane of `here` a leaf that may have a bit, from the leaf of bit `from` on, wrapping around; none to lanes for which no leaf
+  // is left. `from` becomes the first bit of the leaf at which the next call continues.
   [[nodiscard]] GPUHEAP_FN unsigned leaf_for_each(simt::lane_mask here, unsigned& from) const {
     warp_group const g{here};
     unsigned const rank = g.rank(), lanes = g.size(), num = num_mids(), start = from / 64, first = start / 64;
-    // The first middle word comes twice: first its part from `start` on, and last its part before.
+    // The first middle word is read twice: rank 0 takes its bits from `start` on, rank `num` its bits below `start`.
     unsigned const m = first + rank < num ? first + rank : first + rank - num;
     // relaxed: a guess.
     word bits = rank <= num ? mid(m).load(simt::relaxed) : 0;
@@ -358,22 +361,23 @@ struct bitmap_tree {
       unsigned const next = simt::shuffle(here, mine, simt::highest_bit(here)) + 1;
       from = next < num_leaves ? next * 64 : 0;
     } else {
-      // If all leaves were seen, but perhaps not the part of the first one before `from`: that comes next.
+      // If the lanes read all middle words, the next call begins with `start`'s leaf, of which bit_for_each() may have left out the bits
+      // below `from`.
       from = lanes <= num ? (first + lanes) % num * 64 * 64 : start * 64;
     }
     return mine;
   }
   GPUHEAP_FN void clear(unsigned bit) const {
     word const mask = word{1} << (bit % 64);
-    // acq_rel: the next look of recompute() comes after it.
+    // acq_rel: the next is_there() of recompute() comes after this.
     if ((leaf(bit / 64).fetch_and(~mask, simt::acq_rel) & ~mask) == 0) clear_stale(bit / 64);
   }
 
-  // Out of line, and on plain words: many places call these, none in a hurry, and they are most of a tree's code.
+  // Out of line, with plain pointers as parameters: many slow paths call the next two functions, which are most of a tree's code.
   GPUHEAP_COLD static void set_words(word* leaf, word* mid, word* top, unsigned i, word mask) {
     using ref = simt::global_ref<word>;
     ref{*leaf}.fetch_or(mask, simt::consume_release);
-    // consume_release, both: each comes after the one before; see the head of this file.
+    // consume_release, all three: each comes after the one before; see the head of this file.
     ref{*mid}.fetch_or(word{1} << (i % 64), simt::consume_release);
     if (top != nullptr) ref{*top}.fetch_or(word{1} << (i / 64 % 64), simt::consume_release);
   }
@@ -391,8 +395,8 @@ struct bitmap_tree {
     ref{*top}.fetch_or(top_bit, simt::acq_rel);
     return true;
   }
-  // A leaf that has bits, chosen by the 32 bits `spread`, and in `bits` those that were seen; none if every leaf that the summaries name
-  // was seen empty. It loads two leaves at a time and takes the fuller one, so that threads meet where there is most.
+  // Returns a leaf that has bits, chosen by the 32 bits of `spread`, and its word in `bits`; none if every leaf that the summaries name was
+  // seen empty. The function loads two leaves at a time and takes the fuller one, so that most threads go where most bits are.
   [[nodiscard]] GPUHEAP_FN unsigned some_leaf(unsigned spread, word& bits) const {
     unsigned const m0 = static_cast<unsigned>(simt::uint64_t{spread} * num_mids() >> 32);
     bool wrapped = false;
@@ -422,7 +426,7 @@ struct bitmap_tree {
       if (m >= num_mids() || (wrapped && m > m0)) return none;
     }
   }
-  // The first set bit of x (not 0) from bit r on and around.
+  // The first set bit of x (not 0) from bit r on, wrapping around.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned first_around(word x, unsigned r) {
     word const above = x & ~simt::low_bits(r);
     return simt::lowest_bit(above != 0 ? above : x);

@@ -1,32 +1,34 @@
-// A counting semaphore whose waiters also make the units: it tells exactly as many of them to grow the supply as are needed, and tells the
-// others that enough has been promised.
+// A counting semaphore whose waiters also make the units. The semaphore tells exactly as many waiters as are needed to make a batch of
+// units; the others wait for these batches.
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 //   word = { P : 28, signed | C : 36, signed }
 //     C   units that are there now
-//     P   units promised by threads that grow the supply, less the units that registered waiters wait for
+//     P   units that threads have promised to make, less the units that registered waiters wait for
 //
 //   wait(n, b):  C + P < n   P += b - n: the caller makes b units, keeps n and signals b - n; or it cannot make them, and calls fail(b - n)
 //                C >= n      C -= n: served
-//                otherwise   P -= n; look again until C >= n, or C + P < 0: more is waited for than was promised. Then P += n, again
+//                otherwise   P -= n; looks again until C >= n, or until C + P < 0: more units are waited for than promised. Then P += n,
+//                and again
 //   signal(n, promised):     C += n, P -= promised
 //
-// Differences from the paper. The paper has two counts in place of P, which only ever enter as their difference. Its waiters leave as soon
-// as they wait for exactly what was promised; here they leave when they wait for more.
+// Differences from the paper. The paper keeps promised and awaited units in two counts; only their difference is ever used, and P is that
+// difference. A waiter of the paper stops waiting as soon as the awaited units equal the promised ones; here it stops when they exceed
+// them.
 //
 // The paper makes each change by a compare-exchange, which lets one thread succeed at a time: with thousands of callers, one in several
 // microseconds. Here a load decides which change to make, an addition makes it, and the value before the addition tells whether it was
 // right:
-//   C -= n although C < n by then              C += n, P -= n: the caller waits. C + P has been the same as with a waiting caller since
-//                                              the subtraction. C is too low until it is corrected, by at most what such callers want
-//   P += b - n although C + P >= n by then     P -= b: the caller waits for what others have promised. Until then others may count on
-//                                              the promise, as on one that fails
-// So a thread that decides too late costs others some looks, and no unit is given twice, made in vain or lost.
+//   C -= n although C < n by then              C += n, P -= n: the caller waits. Between the two additions C + P is already that of a
+//                                              waiting caller. C alone is too low, by at most the units that such callers want
+//   P += b - n although C + P >= n by then     P -= b: the caller waits for units that others have promised. Between the two additions
+//                                              others may count on the promise, as on one that is withdrawn later
+// So a thread whose load was out of date costs other threads some loads, and no unit is given twice, made in vain or lost.
 //
 // Progress:  try_wait, signal, fail: lock-free. wait: blocking. A waiter waits for threads that promised, which may be other lanes of its
-//            warp: no thread may wait for a waiter before it has kept or withdrawn its promise. Promises must be kept or withdrawn.
-//            Waiters have no order.
-// Orders:    signal releases, being served acquires.
+//            warp. A thread that has promised units must signal or withdraw them, and must not wait for a waiter before that. Waiters have
+//            no order.
+// Orders:    signal releases; a wait that gets units acquires.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -34,14 +36,14 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// A view of one word. Any thread. Fewer than 2^35 units. At most 2^26 units promised or waited for at one time, withdrawn promises
-// included: with more, threads may make batches that nobody needs.
+// A view of one word. Any thread. Fewer than 2^35 units. At most 2^26 units promised or waited for at one time, promises that are being
+// withdrawn included: with more, threads may make batches that no thread needs.
 struct bulk_semaphore {
   using word = simt::uint64_t;
   using difference = simt::int64_t;
   static constexpr unsigned count_bits = 36;
 
-  // The result of ask(): the caller has n units; or it has promised a batch; or it has to ask again.
+  // The result of ask(). served: the caller has n units. grow: the caller has promised a batch. again: the caller has to ask again.
   enum class answer { served, grow, again };
 
   word* at = nullptr;
@@ -65,15 +67,16 @@ struct bulk_semaphore {
   // relaxed: a guess.
   [[nodiscard]] GPUHEAP_FN word look() const { return ref().load(simt::relaxed); }
 
-  // Gets n units, 0 < n <= batch. If this thread has to make a batch, it calls grow(). If grow() returns false, the promise is withdrawn,
-  // and wait() returns false. Others can find what grow() made when it returns; the caller keeps n units of it.
+  // Gets n units, 0 < n <= batch. If this thread has to make a batch, it calls grow(). If grow() returns false, wait() withdraws the
+  // promise and returns false. If grow() returns true, other threads can find the `batch` things that it made; the caller keeps n units,
+  // and wait() signals the others.
   template <class Grow>
   [[nodiscard]] GPUHEAP_FN bool wait(unsigned n, unsigned batch, Grow grow) const {
     unsigned waiting = 0;
     bool served = false;
     simt::back_off pause;
-    // Ends: see the head. A promise is kept or withdrawn inside the loop, so that no lane that has promised waits at the loop's end for one
-    // that waits for it. Blocking.
+    // Ends: see the head. A lane that has promised signals or withdraws inside the loop. Behind the loop it could be made to wait for lanes
+    // of its warp that are still in the loop, and these wait for its promise. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       answer const said = ask(n, batch, waiting);
@@ -92,8 +95,9 @@ struct bulk_semaphore {
     }
     return served;
   }
-  // Gets one unit for each lane of a group, which all call this: the leader waits for as many. Returns for how many lanes, those of the
-  // lowest ranks: fewer only if no more could be made. batch > 0.
+  // Gets one unit for each lane of a group. All lanes of the group call, and the leader waits for group.size() units. Returns the number of
+  // units that it got, to all lanes; the lanes of lower ranks have them. The number is less than group.size() only if no more units could
+  // be made. batch > 0.
   template <class Grow>
   [[nodiscard]] GPUHEAP_FN unsigned wait_together(warp_group group, unsigned batch, Grow grow) const {
     unsigned served = 0;
@@ -108,10 +112,11 @@ struct bulk_semaphore {
       }
     }
     served = group.from_leader(served);
-    simt::sync_warp(group.mask);  // what the leader acquired
+    simt::sync_warp(group.mask);  // all lanes get what the leader acquired
     return served;
   }
-  // Waits for what others have promised. False: no thread has promised so much, and the caller does not either.
+  // Waits for n units that other threads have promised. False: the units that are there and promised are too few. The caller never makes
+  // units.
   [[nodiscard]] GPUHEAP_FN bool wait_promised(unsigned n) const {
     unsigned waiting = 0;
     simt::back_off pause;
@@ -121,9 +126,9 @@ struct bulk_semaphore {
     while ((said = ask(n, n, waiting)) == answer::again) pause.wait();
     return said == answer::served;
   }
-  // One pass of waiting, for callers whose loop does more than wait(). `waiting` is 0 at first, and stays as the call left it when the
-  // caller asks again. A caller that has asked continues until the answer is not `again`. With the answer `grow` it has promised batch - n
-  // units: it signals them, or calls fail().
+  // One pass of waiting, for callers whose loop does other work too. `waiting` is 0 before the first pass; each call updates it, and the
+  // caller passes it on unchanged. A caller that has asked must ask until the answer is not `again`. With the answer `grow` the caller has
+  // promised batch - n units for other threads: it makes a batch and signals them, or calls fail().
   [[nodiscard]] GPUHEAP_FN answer ask(unsigned n, unsigned batch, unsigned& waiting) const {
     word const seen = look();
     difference const needed = n, registered = waiting;
@@ -132,7 +137,7 @@ struct bulk_semaphore {
       difference const change = registered + batch - needed;
       // acquire, here and below: pairs with signal().
       if (change == 0 || is_short(ref().fetch_add(plus(0, 0, change), simt::acquire), needed - registered)) return answer::grow;
-      // relaxed, here and below: nothing is handed over.
+      // relaxed, here and below: the change publishes nothing.
       ref().fetch_sub(plus(0, 0, batch), simt::relaxed);
     } else if (count(seen) >= needed) {
       if (count(ref().fetch_add(plus(0, -needed, registered), simt::acquire)) >= needed) return answer::served;
@@ -144,10 +149,10 @@ struct bulk_semaphore {
     return answer::again;
   }
 
-  // Takes n (> 0) units if they are there. It may miss units while another caller corrects a subtraction that came too late; it waits for
-  // no thread.
+  // Takes n (> 0) units if they are there. The call may miss units while another thread corrects a subtraction that came too late. It waits
+  // for no thread.
   [[nodiscard]] GPUHEAP_FN bool try_wait(unsigned n) const { return try_wait_up_to(n, n) == n; }
-  // Takes up to n units, a multiple of `multiple`, of those that are there. Returns how many it took.
+  // Takes units that are there: at most n, and a multiple of `multiple`. Returns how many it took.
   [[nodiscard]] GPUHEAP_FN unsigned try_wait_up_to(unsigned n, unsigned multiple) const {
     word seen = look();
     simt::back_off pause;
@@ -163,19 +168,19 @@ struct bulk_semaphore {
     }
   }
 
-  // Adds n units, of which `promised` had been promised.
+  // Adds n units, `promised` of which the caller had promised.
   GPUHEAP_FN void signal(unsigned n, unsigned promised = 0) const {
     // release: the caller's accesses to the units. Pairs with the acquires of threads that get them.
     ref().fetch_add(plus(0, n, -difference{promised}), simt::release);
   }
-  // Withdraws a promise: a thread that waits for it looks again.
+  // Withdraws a promise of `promised` units. Threads that wait for it find out when they look again.
   GPUHEAP_FN void fail(unsigned promised) const {
-    // relaxed: nothing is handed over.
+    // relaxed: the change publishes nothing.
     if (promised != 0) ref().fetch_add(plus(0, 0, -difference{promised}), simt::relaxed);
   }
 
  private:
-  // Whether the units that are there and promised are less than n.
+  // Whether the units that are there and promised, less those waited for, are fewer than n.
   [[nodiscard]] GPUHEAP_HD static constexpr bool is_short(word w, difference n) { return count(w) + surplus(w) < n; }
 };
 static_assert(bulk_semaphore::count(bulk_semaphore::plus(bulk_semaphore::of(5), -2, -7)) == 3 &&

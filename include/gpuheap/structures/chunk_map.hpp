@@ -1,10 +1,10 @@
 // Records which chunks of a piece of memory are taken, where blocks begin and how long they are. A block is 1, 2, 4 or 8 neighbouring
 // chunks, aligned to its length.
 //
-//   taken    a bit per chunk, 1: the chunk is taken. A block's bits lie in one word and are claimed by one `or`. A thread that finds one of
+//   taken    a bit per chunk, 1: the chunk is taken. A block's bits lie in one word, and one `or` claims them. A thread that finds one of
 //            them set clears those that it has set itself
 //   starts   four bits per chunk, 8 chunks a word: bits 0..2 at a live block's first chunk are log2(length) + 1, elsewhere 0; bit 3: a
-//            block began here at some earlier time
+//            block began at this chunk at some time
 //
 // claim() passes a block's memory on from the threads that released its chunks. A block is unmarked before its chunks are released, so a
 // thread that has claimed them finds bits 0..2 zero.
@@ -26,7 +26,8 @@ struct chunk_map {
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t taken_words(simt::size_t num_chunks) { return simt::ceil_div(num_chunks, 64); }
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t start_words(simt::size_t num_chunks) { return simt::ceil_div(num_chunks, 8); }
 
-  // The first chunks of free aligned places for `count` chunks in a word.
+  // The places in a word for an aligned block of `count` (1, 2, 4, 8) chunks, all of them free: a bit is set at the first chunk of each
+  // place.
   [[nodiscard]] GPUHEAP_HD static constexpr word places(word taken_bits, unsigned count) {
     word free = ~taken_bits;
     if (count == 1) return free;
@@ -37,14 +38,14 @@ struct chunk_map {
     return free & free >> 4 & 0x0101010101010101ull;
   }
 
-  // Claims the chunks first .. first + count - 1; false: one of them is taken, and none has changed.
+  // Claims the chunks first .. first + count - 1. False: another thread has one of them, and the caller gets none.
   GPUHEAP_FN bool claim(unsigned first, unsigned count) const {
     simt::global_ref<word> const bits{taken[first / 64]};
     word const mask = simt::low_bits(count) << (first % 64);
     // consume: acquires what release() released; the new owner accesses only these chunks.
     word const ours = mask & ~bits.fetch_or(mask, simt::consume);
     if (ours == mask) return true;
-    // relaxed: no thread relies on a bit that is set for a moment.
+    // relaxed: these bits passed no memory on.
     if (ours != 0) bits.fetch_and(~ours, simt::relaxed);
     return false;
   }
@@ -72,32 +73,34 @@ struct chunk_map {
 
   // Marks the begin of a block of `count` claimed chunks at `first`.
   GPUHEAP_FN void mark(unsigned first, unsigned count) const {
-    // relaxed: a thread that frees the block got its address from its owner; the last unmark() happened before the claim.
+    // relaxed: a thread that frees the block gets its address from the block's owner, and so sees this mark. The last unmark() at this
+    // chunk happened before the claim.
     starts_at(first).fetch_or((9u + simt::highest_bit(count)) << shift(first), simt::relaxed);
   }
-  // The result of unmark() at a chunk.
+  // The result of unmark().
   struct start {
-    unsigned count = 0;      // chunks of the live block that began there; 0: no block did
-    bool has_begun = false;  // a block began there earlier
+    unsigned count = 0;      // chunks of the live block that began at the chunk; 0: no live block began there
+    bool has_begun = false;  // a block began at the chunk at some time
   };
-  // Removes the mark at `first`. Of several calls for one block, one gets its length: that caller releases the chunks.
+  // Removes the mark of the block at `first`. Of several calls for one block, exactly one gets the block's length. The caller of that one
+  // releases the chunks.
   GPUHEAP_FN start unmark(unsigned first) const {
     // relaxed: the atomic alone decides who frees the block.
     unsigned const found = starts_at(first).fetch_and(~(7u << shift(first)), simt::relaxed) >> shift(first) & 15;
     return {length_of(found), (found & 8) != 0};
   }
-  // The length of the block that begins at `first`; 0 if none does.
+  // The length in chunks of the live block that begins at `first`; 0 if none does.
   [[nodiscard]] GPUHEAP_FN unsigned count_at(unsigned first) const {
-    // relaxed: the caller knows the block already, or the answer is of no use to it.
+    // relaxed: if the block is live, the caller has its address from the owner, and so sees the mark. Otherwise any answer will do.
     return length_of(starts_at(first).load(simt::relaxed) >> shift(first) & 15);
   }
-  // Releases the chunks of an unmarked block. A fence must have released their owners' accesses before.
+  // Releases the chunks of an unmarked block. Before the call, a fence must have released the owners' accesses to the block.
   GPUHEAP_FN void release(unsigned first, unsigned count) const {
-    // relay: from that fence to a thread that claims the chunks.
+    // relay: passes what that fence released on to a thread that claims the chunks.
     simt::global_ref<word>{taken[first / 64]}.fetch_and(~(simt::low_bits(count) << (first % 64)), simt::relay);
   }
 
-  // The length in the four bits of a chunk.
+  // The length that the four bits of a chunk in `starts` encode.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned length_of(unsigned start_bits) {
     return (start_bits & 7) == 0 ? 0 : 1u << ((start_bits & 7) - 1);
   }

@@ -1,12 +1,12 @@
-// A mutex that lanes of a warp hold together: one of them competes for it, all enter and may share the work, and one releases it when all
+// A mutex that lanes of a warp hold together: one lane competes for it, all enter and may share the work, and one lane releases it when all
 // have left.
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
-// The word is that of a spin_lock: lanes that come by themselves compete with groups.
+// The word has the values of spin_lock's word, so single lanes and groups can compete for one mutex.
 //
 // Progress:  blocking. Independent thread scheduling lets the holder run while others wait, lanes of its own warp among them. The work must
-//            not wait for any thread outside the group. It is inside the loop, so that no lane that is done waits at the loop's end for one
-//            that is not. Waiters have no order.
+//            not wait for any thread outside the group. The work lies inside the loop: behind the loop, lanes that hold the mutex could be
+//            made to wait for lanes of their warp that are still in the loop, and these wait for the mutex. Waiters have no order.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -21,8 +21,8 @@ struct collective_mutex {
 
   word* at = nullptr;
 
-  // Runs f() in all lanes of the group, which all call this, and in no other lane meanwhile. Inside f, lanes may use warp operations on
-  // group.mask. Each lane of a later holder sees what lanes wrote in f.
+  // Runs f() in all lanes of the group; no other lane runs work under this mutex meanwhile. All lanes of the group call. Inside f, lanes
+  // may use warp operations on group.mask. Each lane of a later holder sees what these lanes wrote in f.
   template <class F>
   GPUHEAP_FN void run(warp_group group, F f) const {
     simt::global_ref<word> const lock{*at};
@@ -33,7 +33,8 @@ struct collective_mutex {
       // acquire: pairs with the release below; the last holder's accesses happen before those of this group's leader.
       unsigned const before = group.from_leader(group.leads() ? lock.exchange(1, simt::acquire) : 1u);
       if (before == 0) {
-        // In both directions: the other lanes get what the leader acquired, and the leader releases what all lanes did.
+        // The first sync_warp gives the other lanes what the leader acquired. With the second, the leader's release covers what all lanes
+        // did.
         simt::sync_warp(group.mask);
         f();
         simt::sync_warp(group.mask);
@@ -45,8 +46,8 @@ struct collective_mutex {
       }
     }
   }
-  // Runs f() in each lane that meets others of its warp here, one lane after the other, and in no other lane meanwhile: the lanes take the
-  // mutex once for all of them. f may do what a holder of a spin lock may.
+  // Runs f() in each calling lane under the mutex, one lane after the other. Lanes of a warp that call together take the mutex once for all
+  // of them. f must not wait for any thread.
   template <class F>
   GPUHEAP_FN void run_each(F f) const {
     warp_group const group = warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uintptr_t>(at));

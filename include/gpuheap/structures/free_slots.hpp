@@ -1,5 +1,6 @@
-// Up to 64 slots, with a bit of one word for each, which is set while the slot is free. An atomic AND takes several slots at once, and an
-// atomic OR gives them back. When all of them are free, a compare-exchange can close them: from then on no thread can take one.
+// A set of up to 64 slots. One word has a bit for each slot, which is set while the slot is free. An atomic AND takes several slots at
+// once, and an atomic OR gives them back. While all slots are free, a compare-exchange can close the set: from then on no thread can take a
+// slot.
 //
 //   word   0        no slot is free, or the slots are closed
 //          all      no thread has a slot: the only value that can be closed
@@ -29,7 +30,7 @@ struct free_slots {
     }
     return at;
   }
-  // n of the bits of x, or all if there are no more, from bit `start` (0..63) on and around.
+  // The first n set bits of x from bit `start` (0..63) on, wrapping around; all of x if it has no more than n.
   [[nodiscard]] GPUHEAP_HD static constexpr word choose(word x, unsigned n, unsigned start) {
     if (simt::popcount(x) <= n) return x;
     word const turned = simt::rotate_down(x, start);
@@ -43,11 +44,12 @@ struct free_slots {
     word slots = 0;  // 0: none was free at one moment
     word left = 0;
   };
-  // Takes up to n (> 0) slots, from bit `start` on and around; fewer if there are fewer, or others take them at the same time.
+  // Takes up to n (> 0) slots, from bit `start` on, wrapping around. The call takes fewer if fewer are free, or if other threads take some
+  // of them at the same time.
   [[nodiscard]] GPUHEAP_FN claimed claim(unsigned n, unsigned start) const {
     // relaxed: a guess that the AND confirms.
     word seen = ref().load(simt::relaxed);
-    // Ends: a pass that goes on lost all that it chose to others, who have them. Lock-free.
+    // Ends: a pass that goes on chose only slots that other threads have taken since. Lock-free.
     GPUHEAP_NO_UNROLL
     while (seen != 0) {
       word const wanted = choose(seen, n, start);
@@ -59,20 +61,21 @@ struct free_slots {
     return {};
   }
 
-  // Gives slots back, and returns the word as it was. A fence must have released the owners' accesses before.
+  // Gives slots back, and returns the word as it was. Before the call, a fence must have released the owners' accesses to the slots.
   GPUHEAP_FN word release(word slots) const {
-    // relay: between that fence and a thread that takes or closes the slots next. Pairs with claim() and close().
+    // relay: passes what that fence released on to the thread that takes or closes the slots next. Pairs with claim() and close().
     return ref().fetch_or(slots, simt::relay);
   }
 
-  // Takes all slots for good, if all are free.
+  // Closes the set: takes all slots until open(), if all of them are free. `all`: the bits of all slots.
   [[nodiscard]] GPUHEAP_FN bool close(word all) const {
-    // acq_rel: after the releases of all slots, and before what the closer tells others. relaxed on failure: nothing has happened.
+    // acq_rel: comes after the releases of all slots, and before what the closing thread publishes next. relaxed on failure: nothing has
+    // changed.
     return ref().compare_exchange(all, 0, simt::acq_rel, simt::relaxed);
   }
-  // Makes `slots` free. The caller is the thread that closed them, or has got them from it.
+  // Makes `slots` free again. The caller is the thread that closed the set, or has got the closed slots from that thread.
   GPUHEAP_FN void open(word slots) const {
-    // release: the caller's accesses to the slots. Pairs with claim().
+    // release: the caller's accesses to the slots come before. Pairs with claim().
     ref().store(slots, simt::release);
   }
 };

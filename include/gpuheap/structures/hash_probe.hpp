@@ -1,30 +1,30 @@
-// The order in which a search for a free slot visits a table: a first place that differs for every request, and a walk from there if the
-// place is taken. The hashing of A. V. Adinetz, D. Pleiter, "Halloc: a High-Throughput Dynamic Memory Allocator for GPGPU Architectures",
-// GTC 2014.
+// The order in which a search for a free slot visits a table: a first place that differs from request to request, and further places if
+// that one is taken. This is the hashing of A. V. Adinetz, D. Pleiter, "Halloc: a High-Throughput Dynamic Memory Allocator for GPGPU
+// Architectures", GTC 2014.
 //
-//   first place   tickets go up by one per request. Groups of `together` consecutive tickets get neighbouring slots, so that the lanes of a
-//                 warp share words; the groups are 11 apart. n consecutive tickets, n the number of slots, get n different places if n is
-//                 a multiple of `together` and not of 11
-//   i-th place    i * (1 + 64 i modulo step) slots further, step = n/64 + n/256: quadratic at first, so that walks that meet part again.
-//                 This differs from the paper: its step is a prime below this one, from a table, and there is no 1, so that a walk in a
-//                 small table does not move
-// A walk need not reach every slot: after some tries a caller searches in another way.
+//   first place   tickets go up by one per request. `together` consecutive tickets get neighbouring slots, so that the lanes of a warp
+//                 share words. The next group of tickets begins 11 * `together` slots further. With n slots, n consecutive tickets get n
+//                 different places if n is a multiple of `together`, but not of 11
+//   i-th place    i * (1 + (64 * i) % step) slots further, with step = (n/64 + n/256) | 1. The distance is quadratic at first, so that two
+//                 searches that meet at a place part again. In the paper the step is a smaller prime from a table, and the 1 is missing,
+//                 so that a search in a small table stays at its place
+// The places need not cover the table. So after some tries a caller searches in another way.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// Plain arithmetic, either side. `slots` in 1..2^24.
+// Arithmetic without state, for host and device. `slots`: 1..2^24.
 struct hash_probe {
   unsigned slots = 1;
 
-  // `together`: a power of two.
+  // The first place for a ticket. `together`: a power of two.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned first(simt::uint32_t ticket, unsigned together) const {
     simt::uint32_t const in_group = ticket & (together - 1);
     return ((ticket - in_group) * 11u + in_group) % slots;
   }
-  // i: below 256.
+  // The i-th place after the first one. i: below 256.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned at(unsigned first, unsigned i) const {
     unsigned const step = (slots / 64 + slots / 256) | 1;
     return (first + i * (1 + 64 * i % step)) % slots;

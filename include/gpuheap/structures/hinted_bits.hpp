@@ -6,11 +6,11 @@
 //
 //   take:  a thread that finds a segment full sets its hint, and looks again: hints |= bit;  segment no longer full ? hints &= ~bit
 //   give:  segment &= ~bit;  if it was full: hints &= ~bit
-// The changes of the hints acquire and release. If the giver's comes last, the hint is gone. If the taker's comes last, it has read from
-// the giver's, so its second look sees the segment as the giver left it, or later.
+// The changes of the hints acquire and release. If the giver's change comes last, the hint is clear. If the taker's `or` comes last, it has
+// read from the giver's change, so the taker's second look sees the segment as the giver left it, or later.
 //
-// No thread takes a thing without a reservation: callers ensure that at any time fewer threads have a reservation or a thing than there are
-// things (slab_word).
+// No thread takes a thing without a reservation. Callers ensure that at any time the taken things and the unused reservations together are
+// no more than the things (slab_word).
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -36,14 +36,15 @@ struct hinted_bits {
     return {segments + s, here < free_bits::most ? here : free_bits::most};
   }
 
-  // Takes thing `start` (below `count`), or another free one. The caller has a reservation.
+  // Takes thing `start` (below `count`), or another free one, and returns it. The caller has a reservation.
   [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned start) const {
     unsigned const s = start / free_bits::most;
     unsigned const bit = segment(s).claim(start % free_bits::most);
     return bit != free_bits::none ? s * free_bits::most + bit : search(*this, s);
   }
 
-  // Gives thing i back. False: no thread had it, and nothing has changed. A fence must have released the owner's accesses before.
+  // Gives thing i back. False: no thread had it, and nothing has changed. Before the call, a fence must have released the owner's accesses
+  // to the thing.
   GPUHEAP_FN bool release(unsigned i) const {
     free_bits const bits = segment(i / free_bits::most);
     word const before = bits.release(i % free_bits::most);
@@ -51,12 +52,12 @@ struct hinted_bits {
     filled_no_more(i, before);
     return true;
   }
-  // Clears the hint of i's segment if it was full. Its word was `before` when things were given back.
+  // Clears the hint of the segment of thing i if the segment was full. `before`: the segment's word before things were given back.
   GPUHEAP_FN void filled_no_more(unsigned i, word before) const {
     if (segment(i / free_bits::most).is_full(before)) clear_hint(i / free_bits::most);
   }
 
-  // Marks segment s, which was seen full.
+  // Sets the hint of segment s, which was seen full.
   GPUHEAP_FN void hint(unsigned s) const {
     simt::global_ref<word> const all{*hints};
     free_bits const bits = segment(s);
@@ -65,14 +66,15 @@ struct hinted_bits {
     if (!bits.is_full(bits.ref().load(simt::acquire))) all.fetch_and(~(word{1} << s), simt::acq_rel);
   }
   GPUHEAP_FN void clear_hint(unsigned s) const {
-    // relay: after the release of the segment's bit, whose result has been used; see the head. In most calls no thread has set the hint.
-    // The fence comes before the store by which other threads learn that the thing is free.
+    // relay: comes after the release of the segment's bit, whose result this thread has used; see the head. In most calls the hint is
+    // clear, and no fence follows. If it was set, the fence puts its clearing before the store by which other threads learn that the thing
+    // is free.
     simt::note_performed();
     word const bit = word{1} << s, before = simt::global_ref<word>{*hints}.fetch_and(~bit, simt::relay);
     if ((before & bit) != 0) simt::fence(simt::release);
   }
 
-  // Prepares the segments for things that no thread has. One thread calls this before it publishes them.
+  // Prepares the segments for things that no thread has. One thread calls this before it publishes the things.
   GPUHEAP_FN void clear_segments() const {
     // relaxed: published by the caller.
     GPUHEAP_NO_UNROLL
@@ -80,11 +82,11 @@ struct hinted_bits {
   }
 
  private:
-  // Finds any free thing, beginning behind segment s, which is full.
+  // Takes any free thing. The search begins after segment s, which is full.
   GPUHEAP_COLD static unsigned search(hinted_bits all, unsigned s) {
     unsigned const n = segments_for(all.count);
-    // Ends: the reservation guarantees that a bit is clear for the caller at any time. A caller that has searched all segments in vain saw
-    // others take and give back. Lock-free. Hints that cover all segments are ignored.
+    // Ends: the reservation guarantees that at any time a bit is clear for the caller. While a caller searches all segments in vain, other
+    // threads take and give back. Lock-free. If all segments have hints, the search ignores the hints.
     GPUHEAP_NO_UNROLL
     while (true) {
       all.hint(s);

@@ -1,15 +1,17 @@
 // Runs of neighbouring pages. Each page is claimed by one atomic, and other threads may claim single pages meanwhile. Runs are taken from
 // the end of the pages downward.
 //
-//   take:  `end` hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below `end`, the
-//          thread searches all pages.
-//   claim: a thread claims the pages of a run one by one, upward. If it meets one that is not free, it gives back those that it has: the
-//          claim is foiled. Of claims that overlap, the one at the highest place is foiled by none of the others, so claims do not foil
-//          each other for ever.
+//   take:  a thread that wants n pages subtracts n from `end`. The n pages below the old `end` are its window. Until `end` rises
+//          again, no other thread gets these pages as its window. If a page of the window is in use, or fewer than n pages are left below
+//          `end`, the thread searches all pages.
+//   claim: a thread claims the pages of a run one by one, upward. If it meets a page that is not free, it gives back the pages that it
+//          has: the claim is foiled. If the page belongs to a claim that is foiled in turn, a higher page foils that claim, since claims go
+//          upward. So a chain of claims that foil one another ends at a page that a thread has for good.
 //   freed: raises `end`.
 //
-// A thread whose claim was foiled begins again. So does a thread that found nothing while another claim was foiled, since pages that the
-// other had for a moment looked taken. Claims that are foiled later do not count: then a search may miss a place.
+// A thread whose claim was foiled begins again. So does a thread that found no run while another thread's claim was foiled, since pages
+// that the other had for a moment looked taken. A search does not notice claims that are foiled after it has ended, and may miss a run
+// because of them.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -17,22 +19,23 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// The state, in memory that all threads share: zeros, except for `end`. `Pages`, of each call: a view of the pages,
+// The state, in memory that all threads share: zeros, except for `end`. Each call gets a view of the pages, of a type `Pages` with these
+// members:
 //   uint32_t count() const               how many there are, less than 2^32 - 1
 //   bool is_free(uint32_t) const         a guess
 //   bool claim(uint32_t) const           makes a page that is free the caller's; false if it is not free
 //   void give(uint32_t first, uint32_t n) const   makes n pages of the caller free again
-//   void keep(uint32_t first, uint32_t n) const   told that n pages, all claimed, are a run
-//   void begin_claims() const, end_claims() const   around the claims of several pages, and giving them back or keeping them
+//   void keep(uint32_t first, uint32_t n) const   learns that n pages, all claimed by the caller, are a run
+//   void begin_claims() const, end_claims() const   called before the claims of a run's pages, and after give() or keep()
 struct page_runs {
-  using index = long long;  // of a page; negative: none
+  using index = long long;  // the number of a page; negative: no page
   static constexpr index none = -1;
-  // The value that is added to `end` in memory: so it never falls below 0, whatever threads subtract, and the largest value is the highest
-  // page.
+  // In memory, `end` is a page number plus this bias. Whatever threads subtract, the sum stays above 0, so an unsigned fetch_max finds the
+  // highest page.
   static constexpr simt::uint64_t end_bias = simt::uint64_t{1} << 62;
 
-  simt::uint64_t end = end_bias;  // windows are handed out below this page. A hint
-  simt::uint32_t foiled = 0;      // claims that were in vain. Wraps
+  simt::uint64_t end = end_bias;  // the next window ends at this page. A hint
+  simt::uint32_t foiled = 0;      // the number of foiled claims. Wraps
 
   // Takes k (> 0) neighbouring pages and returns the first, or `none`.
   template <class Pages>
@@ -40,22 +43,22 @@ struct page_runs {
     if (k > pages.count()) return none;
     auto const n = static_cast<index>(k);
     simt::global_ref<simt::uint32_t> const in_vain{foiled};
-    // Ends: a pass that goes on saw a foiled claim. Another thread has got the page that foiled it: for good, or for a claim at a higher
-    // place, the highest of which is foiled by none. Lock-free.
+    // Ends: a pass that goes on saw a foiled claim. Another thread had the page that foiled it, either for good or for a claim that a
+    // higher page foiled in turn. Such a chain of pages rises, so it ends at a page that a thread has got for good. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
-      // acquire: pairs with the release in claim(): the pages that were given back then look free.
+      // acquire: pairs with the release in claim(), so the pages of counted claims look free.
       simt::uint32_t const before = in_vain.load(simt::acquire);
       index first = take_next_window(pages, n);
       if (first == none) first = search(pages, n);
       if (first != none) return first;
-      // The fence makes the loads of the search acquires: if one saw a claim that `before` counts as foiled, it would have seen the page
-      // free.
+      // The fence makes the loads of the search acquire. So if the search saw a page of a claim that was foiled meanwhile, this load sees
+      // the claim counted.
       simt::fence(simt::acquire);
       if (in_vain.load(simt::relaxed) == before) return none;
     }
   }
-  // Notes that pages below `page` have become free. Any thread.
+  // Raises `end` to `page`, because pages below it have become free. Any thread.
   GPUHEAP_FN void freed(simt::uint32_t page) {
     // relaxed: a hint.
     simt::global_ref<simt::uint64_t>{end}.fetch_max(end_bias + page, simt::relaxed);
@@ -65,14 +68,14 @@ struct page_runs {
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN index take_next_window(Pages const& pages, index n) {
     simt::global_ref<simt::uint64_t> const word{end};
-    // relaxed, both: the thread that claims the pages acquires.
+    // relaxed, both: the window is only a hint, and the claim of its pages acquires.
     if (static_cast<index>(word.load(simt::relaxed) - end_bias) < n) return none;
     auto const mine = static_cast<index>(word.fetch_sub(static_cast<simt::uint64_t>(n), simt::relaxed) - end_bias);
     if (mine < n || mine > static_cast<index>(pages.count()) || first_taken(pages, mine - n, n) != mine) return none;
     return claim(pages, mine - n, n) == mine ? mine - n : none;
   }
 
-  // Finds any run, from `end` down, and then from the last page down to `end`.
+  // Claims any run, and returns its first page or `none`. The search goes from `end` down, and then from the last page down to `end`.
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN index search(Pages const& pages, index n) {
     auto const count = static_cast<index>(pages.count());
@@ -80,10 +83,10 @@ struct page_runs {
     if (from > count) from = count;
     if (from < 0) from = 0;
     index const first = search_between(pages, n, 0, from);
-    // The windows that reach beyond `end`.
+    // The places that reach beyond `end`.
     return first != none ? first : search_between(pages, n, from - n + 1 > 0 ? from - n + 1 : 0, count);
   }
-  // Finds the highest run of n pages inside lowest .. behind - 1.
+  // Claims the highest free run of n pages inside lowest .. behind - 1.
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN index search_between(Pages const& pages, index n, index lowest, index behind) {
     // Ends: `first` falls.
@@ -96,7 +99,7 @@ struct page_runs {
         simt::global_ref<simt::uint64_t>{end}.store(end_bias + static_cast<simt::uint64_t>(first), simt::relaxed);
         return first;
       }
-      // `taken` is the lowest page of the window that is in use: no window with it is free.
+      // `taken` is the lowest page of this place that is in use. No place that contains it is free.
       first = taken - n;
     }
     return none;
@@ -108,7 +111,7 @@ struct page_runs {
     GPUHEAP_NO_UNROLL
     for (index i = 0; i < n; i += 4) {
       unsigned in_use = 0;
-      // Behind the window's end, its last page is read again in place of the others.
+      // Past the end of the range, the loop reads the last page again.
       for (unsigned j = 0; j < 4; ++j) {
         index const page = first + (i + j < n ? i + j : n - 1);
         in_use |= (pages.is_free(static_cast<simt::uint32_t>(page)) ? 0u : 1u) << j;

@@ -1,25 +1,27 @@
 // Read-copy-update: readers walk a structure without locks while writers take things out of it. A thing that was taken out is reused only
-// when no thread can still be looking at it. Reclamation is delegated: one writer waits for the readers on behalf of all.
+// when no reader can still access it. Writers delegate: one of them, the runner, waits for the readers on behalf of all.
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 //   state   epoch | readers of even epochs | readers of odd epochs | barrier: 0 free, 1 held | runner: 0 none, 1, 2 with new work | queue
 //
-// read:         readers[epoch & 1] += 1, and again if the epoch has changed meanwhile;  ...;  readers[the same] -= 1
+// read:         readers[epoch & 1] += 1; if the epoch has changed meanwhile, undo that and begin again;  ...;  readers[the same] -= 1
 // synchronize:  takes the barrier; epoch += 1; waits until readers[old epoch & 1] == 0; gives the barrier back
-// retire:       queue += thing; runner = 2. If another thread runs already, it will end the thing. Otherwise this thread does:
+// retire:       queue += thing; runner = 2. If it was not 0, the present runner will end the thing. If it was 0, this thread is the runner:
 //                 runner = 1; takes the whole queue; synchronize; ends the things of the queue; if runner == 1: runner = 0, else again
 //
-// Nothing is left behind: a thing is queued before its thread looks for a runner. If the runner resets to 1 after that, it takes the queue
-// with the thing in it. If before, it finds 2 at the end, and continues.
-// No reader is missed: a reader adds itself, then reads the epoch; the barrier changes the epoch, then reads the counter; a seq_cst fence
-// stands between on both sides. So the barrier sees the reader, or the reader sees the new epoch, and with it that the thing is gone.
-// Readers of the epoch before last are gone: the last barrier waited for them.
+// No thing is left behind. A thread queues its thing before it sets `runner` to 2. If the runner sets 1 after that, it then takes a queue
+// with the thing in it. If the runner had set 1 before, it finds 2 when it is done, and makes another pass.
+// No reader is missed. A reader adds itself to a counter and then reads the epoch. synchronize() changes the epoch and then reads the
+// counter. In both threads a seq_cst fence stands between the two steps. So synchronize() sees the reader, or the reader sees the new
+// epoch, and with it that the thing was taken out. Readers of the epoch before the old one have left: the last synchronize() waited for
+// them.
 //
-// Differences from the paper: the reader's second look, without which it may count itself into the wrong epoch; and a thread that delegates
-// finds one that runs, where in the paper it finds one that waits to run. So no thread but the runner waits.
+// Differences from the paper. A reader reads the epoch a second time; without that it may add itself to the wrong epoch's counter. And a
+// thread delegates to the runner, whereas in the paper it delegates to a thread that waits to become the runner. So here no thread but the
+// runner waits.
 //
-// Progress:  read: lock-free. retire: wait-free for a thread that delegates; the runner blocks, and runs as long as things are retired.
-//            synchronize: blocking. Readers must not call retire or synchronize, nor wait for a thread that may be in one of them.
+// Progress:  read: lock-free. retire: lock-free for a thread that delegates; the runner blocks, and runs as long as things are retired.
+//            synchronize: blocking. Readers must not call retire or synchronize, nor wait for a thread that may be in one of these calls.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -31,7 +33,7 @@ struct rcu_link {
   simt::uint64_t next = 0;  // address, 0: the last
 };
 
-// The words of a domain. All zeros: nothing retired, no thread reading.
+// The words of a domain. All zeros mean that no thing is retired and no thread reads.
 struct rcu_state {
   simt::uint32_t epoch = 0;
   simt::uint32_t readers[2] = {};
@@ -40,7 +42,8 @@ struct rcu_state {
   simt::uint64_t queue = 0;  // address of a rcu_link
 };
 
-// A view of the words. Any thread; a group of lanes may read through its leader, which leaves last.
+// A view of the words. Any thread. A group of lanes may read under its leader's enter(), if all of them are done before the leader calls
+// leave().
 struct rcu {
   using word = simt::uint32_t;
 
@@ -49,15 +52,15 @@ struct rcu {
   // Begins reading. The result is passed to leave().
   [[nodiscard]] GPUHEAP_FN unsigned enter() const {
     simt::global_ref<word> const epoch{at->epoch};
-    word now = epoch.load(simt::relaxed);  // relaxed: looked at again below
-    // Ends: a pass that goes on saw a barrier begin meanwhile. Lock-free.
+    word now = epoch.load(simt::relaxed);  // relaxed: read again below
+    // Ends: a pass that goes on saw a synchronize() change the epoch meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       unsigned const parity = now & 1;
       readers(parity).fetch_add(1, simt::relaxed);
       // seq_cst: pairs with the fence of wait_for_readers(). See the head.
       simt::fence(simt::seq_cst);
-      // acquire: pairs with wait_for_readers(). A thread that counts itself into an epoch sees what was taken out before the epoch began.
+      // acquire: pairs with wait_for_readers(). A reader of an epoch sees which things were taken out before the epoch began.
       now = epoch.load(simt::acquire);
       if ((now & 1) == parity) return parity;
       leave(parity);
@@ -68,15 +71,16 @@ struct rcu {
     readers(parity).fetch_sub(1, simt::release);
   }
 
-  // Returns when all that read before have left. Readers must not call it.
+  // Returns when all threads that were reading at the call have left. Readers must not call synchronize().
   GPUHEAP_FN void synchronize() const {
     simt::global_ref<word> const barrier{at->barrier};
     simt::back_off pause;
-    // Ends: the holder waits for readers only, which wait for no thread here. The work lies inside the loop, so that no lane that is done
-    // waits at the loop's end for one that is not. Blocking.
+    // Ends: the holder of the barrier waits for readers only, and these wait for no thread that is here. The work lies inside the loop:
+    // behind the loop, the holder could be made to wait for lanes of its warp that are still in the loop, and these wait for the barrier.
+    // Blocking.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
-      // acquire: pairs with the release below; one barrier after the other.
+      // acquire: pairs with the release below, so the holders follow one another.
       if (barrier.exchange(1, simt::acquire) == 0) {
         wait_for_readers();
         barrier.store(0, simt::release);
@@ -87,14 +91,14 @@ struct rcu {
     }
   }
 
-  // Retires `link`: end(rcu_link*) is called for it when all that read before have left, by this thread before it returns or by another one
-  // later. The thing that contains it is out of readers' reach. Every retire of a domain passes the same `end`, which may put the thing to
-  // any use, and neither retires nor waits for a reader. Readers must not call it.
+  // Retires `link`: end(&link) is called when all threads that were reading at the call have left, either by this thread before it returns,
+  // or by the runner later. New readers can no longer reach the thing that contains `link`. Every retire() of a domain passes the same
+  // `end`. It may reuse the thing for any purpose, but must not retire a thing or wait for a reader. Readers must not call retire().
   template <class End>
   GPUHEAP_FN void retire(rcu_link& link, End end) const {
     push(link);
     simt::global_ref<word> const runner{at->runner};
-    // acq_rel: after the push. Pairs with the runner's exchange, or its compare-exchange.
+    // acq_rel: publishes the push. Pairs with the runner's exchange, or its compare-exchange.
     if (runner.exchange(2, simt::acq_rel) == 0) run(end);
   }
 
@@ -104,22 +108,22 @@ struct rcu {
   GPUHEAP_FN void push(rcu_link& link) const {
     simt::global_ref<simt::uint64_t> const queue{at->queue};
     simt::uint64_t head = queue.load(simt::relaxed);  // relaxed: the compare-exchange confirms it
-    // Ends: a pass that goes on saw another thread push or take. Lock-free.
+    // Ends: a pass that goes on saw another thread push a link or take the queue. Lock-free.
     GPUHEAP_NO_UNROLL
     do {
       simt::global_ref<simt::uint64_t>{link.next}.store(head, simt::relaxed);  // relaxed: released below
-      // acq_rel: the link, and what its thread did to the thing. Pairs with the runner's exchange of the queue.
+      // acq_rel: publishes the link, and what this thread did to the thing. Pairs with the runner's exchange of the queue.
     } while (!queue.compare_exchange(head, reinterpret_cast<simt::uintptr_t>(&link), simt::acq_rel, simt::relaxed));
   }
 
   GPUHEAP_FN void wait_for_readers() const {
-    // acq_rel: readers of the new epoch see what was taken out before.
+    // acq_rel: readers of the new epoch see which things were taken out before.
     word const old = simt::global_ref<word>{at->epoch}.fetch_add(1, simt::acq_rel);
     // seq_cst: pairs with the fence of enter(). See the head.
     simt::fence(simt::seq_cst);
     simt::back_off pause;
-    // Ends: readers leave without waiting for this thread; a thread that comes now counts itself into the other counter, or leaves this one
-    // at once. acquire: pairs with leave().
+    // Ends: readers leave without waiting for this thread. A new reader adds itself to the other counter, or leaves this one at once.
+    // acquire: pairs with leave().
     GPUHEAP_NO_UNROLL
     while (readers(old & 1).load(simt::acquire) != 0) pause.wait();
   }
@@ -128,19 +132,19 @@ struct rcu {
   GPUHEAP_FN void run(End end) const {
     simt::global_ref<word> const runner{at->runner};
     word expected = 0;
-    // Ends: a further pass means that another thread retired something meanwhile, and went on.
+    // Ends: a further pass means that another thread has retired a thing meanwhile, and has gone on.
     GPUHEAP_NO_UNROLL
     do {
-      // acq_rel: the pushes of all that have found a runner so far.
+      // acq_rel: acquires the pushes of all threads that have found a runner so far.
       runner.exchange(1, simt::acq_rel);
-      // acq_rel: the things of the queue. Their pushes are one chain of read-modify-writes.
+      // acq_rel: acquires all links of the queue, whose pushes are one chain of read-modify-writes.
       simt::uint64_t taken = simt::global_ref<simt::uint64_t>{at->queue}.exchange(0, simt::acq_rel);
       if (taken != 0) synchronize();
       // Ends: one pass per thing taken.
       GPUHEAP_NO_UNROLL
       while (taken != 0) {
         auto* const link = reinterpret_cast<rcu_link*>(taken);
-        // relaxed: acquired with the queue. Read before the thing is put to another use.
+        // relaxed: acquired with the queue. The load comes before end(), which may reuse the thing.
         taken = simt::global_ref<simt::uint64_t>{link->next}.load(simt::relaxed);
         end(link);
       }

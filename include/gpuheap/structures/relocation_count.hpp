@@ -1,15 +1,16 @@
 // Counts relocations, so that a search through several places knows whether it can have missed something.
 //
 // A search that goes through places one after the other can miss what moves from a place that it has not searched yet to one that it has.
-// Each such move lies between begin() and end(). A search that saw the same quiet() value before and after missed nothing that moved.
+// Each such move lies between begin() and end(). A search that saw the same quiet() value before and after itself missed nothing that
+// moved.
 //
 //   word = {relocations ever begun : 32, relocations open : 32}
 //
 // Why that is enough. A relocation takes the thing out of its old place by a releasing read-modify-write after begin(), and puts it into
-// its new place before end(), which releases. Suppose that a search missed the thing: it found the old place empty. Then it read from the
-// taking, or from a later read-modify-write of that place; and its second look, before which an acquire fence stands, sees the begin(). If
-// the first look had also seen begin() and end(), then it acquired the end(), and the search found the thing in its new place. So either
-// the two values differ, or the first is not quiet.
+// its new place before end(), which releases. Suppose that a search missed the thing: it found the old place empty. Then it read what that
+// read-modify-write wrote, or a later one of that place. So read_end(), whose load follows an acquire fence, sees the begin(). If
+// read_begin() had seen both begin() and end(), it would have acquired the end(), and the search would have found the thing in its new
+// place. So either the two values differ, or the first is not quiet.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -30,14 +31,14 @@ struct relocation_count {
   GPUHEAP_FN void end() const { simt::global_ref<word>{*state}.fetch_sub(1, simt::release); }
   // relaxed: a guess.
   [[nodiscard]] GPUHEAP_FN word glance() const { return simt::global_ref<word>{*state}.load(simt::relaxed); }
-  // Before a search. acquire: pairs with end().
+  // Called before a search. acquire: pairs with end().
   [[nodiscard]] GPUHEAP_FN word read_begin() const { return simt::global_ref<word>{*state}.load(simt::acquire); }
-  // After a search. The fence makes all loads of the search acquire.
+  // Called after a search. The fence makes all loads of the search acquire.
   [[nodiscard]] GPUHEAP_FN word read_end() const {
     simt::fence(simt::acquire);
     return simt::global_ref<word>{*state}.load(simt::relaxed);
   }
-  // Whether no relocation was open at that look.
+  // Whether no relocation was open when the word was `seen`.
   [[nodiscard]] GPUHEAP_HD static bool quiet(word seen) { return (seen & under_way_mask) == 0; }
 };
 

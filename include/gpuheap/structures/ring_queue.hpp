@@ -1,7 +1,7 @@
 // A bounded first-in-first-out queue for any number of producers and consumers, over the caller's memory.
 //
-//   state    room | items | head | tail     (32 bits each, Stride bytes apart: 32, for a sector each, or more, for an L2 slice each)
-//   behind   cells {value, turn}, a power of two of them. With values of 32 bits, a cell is one word
+//   state    room | items | head | tail. Each has 32 bits; they lie Stride bytes apart, in different sectors or slices of the L2
+//   after    cells {value, turn}; their number is a power of two. With values of 32 bits, a cell is one word
 //
 //   room     free cells that no push has claimed       items   entries that no pop has claimed
 //   tail     pushes that ever got a ticket             head    pops that did
@@ -10,18 +10,19 @@
 //   push:    claim one of room;   t = tail++;   wait for turn t,      write the value,   turn = t + 1;          items += 1
 //   pop:     claim one of items;  t = head++;   wait for turn t + 1,  read the value,    turn = t + capacity;   room += 1
 //
-// All counts wrap at 2^32, so only differences are used; room and items are signed. With nothing under way, items is the number of entries,
-// and room + items the capacity.
+// Counts of tickets wrap at 2^32, so only their differences are used; room and items are signed. While no push or pop is under way, items
+// is the number of entries, and room + items is the capacity.
 //
-// Full and empty: a claim subtracts what it wants, keeps what was there and gives the rest back. Until then it hides that much from other
-// threads, which may be refused. If something has come meanwhile, the thread that gives back sees it and takes it. So a refusal always goes
-// with another thread's success, and with nothing under way it is exact.
+// Full and empty: a claim subtracts the number that it wants, keeps the part that was there, and adds the rest again. Until then the rest
+// is hidden from other threads, which may be refused. If the count has risen meanwhile, the thread that adds the rest sees that and claims
+// again. So a thread is refused only if another thread succeeds. While no other push or pop is under way, a refusal means that the queue is
+// full, or empty.
 //
 // Waiting: a thread that has a ticket waits for one thread at most, the one with the ticket before it on the same cell, and only while that
-// thread is between taking its ticket and setting the turn. There is such a thread: a push that got room got what an earlier pop gave back,
-// so fewer pushes than pops + capacity have tickets, and likewise for pops. That thread waits, if at all, for an older ticket of the cell,
-// and the first push of each cell waits for no thread, so the chain ends. The value is moved inside the loop that waits, so that lanes of
-// the warp that still wait do not hold up a lane whose turn has come.
+// thread is between taking its ticket and setting the turn. There is such a thread: a push that got room got the room of an earlier pop, so
+// fewer than pops + capacity pushes have tickets, and likewise for pops. That thread waits, if at all, for an older ticket of the cell, and
+// the first push of each cell waits for no thread, so the chain ends. The value is read or written inside the loop that waits, so that
+// lanes of the warp that still wait do not hold up a lane whose turn has come.
 //
 // Order: what happens before a push happens before the pop that gets its value. Values of one producer are popped in the order in which
 // they were pushed.
@@ -34,11 +35,11 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
 // A view of the queue. Device, any thread. T: an unsigned integer of 32 or 64 bits.
 //
-// Many entries at once, by one lane or by several: claim_pushes(), put() for each ticket, publish() when all are put; claim_pops(), take()
-// for each ticket, recycle() when all are taken. Every ticket must be used at once.
+// One lane or several can move many entries at once: claim_pushes(), put() for each ticket, publish() when all are put; claim_pops(),
+// take() for each ticket, recycle() when all are taken. Between these calls a thread must not wait for other threads.
 //
-// Stride: a queue that all threads of a device use at once changes four words for each group of them. In one line, one slice of the L2
-// would serve all these changes one after the other; 1024 bytes apart, several slices share them.
+// Stride: if all threads of a device use a queue at once, each group of them changes the four words. If the words lay in one cache line,
+// one slice of the L2 would serve all these changes one after the other. If they lie 1024 bytes apart, several slices share the work.
 template <class T, unsigned Stride = 32>
 class ring_queue {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -48,7 +49,7 @@ class ring_queue {
   };
 
  public:
-  // In one word: {turn : 32, value : 32}.
+  // Whether a cell is one word: {turn : 32, value : 32}.
   static constexpr bool one_word = sizeof(T) == 4;
   using cell = simt::conditional_t<one_word, simt::uint64_t, cell_of_two>;
 
@@ -62,10 +63,10 @@ class ring_queue {
 
   [[nodiscard]] GPUHEAP_HD simt::uint32_t capacity() const { return capacity_; }
 
-  // Makes the queue empty. Called for every i < capacity() once, by any threads, before the kernels that use it.
+  // Makes the queue empty. A kernel that runs before those that use the queue calls this once for every i < capacity(), from any threads.
   GPUHEAP_FN void init(simt::uint32_t i) const { init(i, 0, T{}); }
-  // Makes the queue hold `count` (at most the capacity) values, of which `value` is the i-th. Called for every i < capacity(); from `count`
-  // on the value does not matter.
+  // Makes the queue hold `count` (at most the capacity) values, of which `value` is the i-th. Called once for every i < capacity(); for i
+  // >= count the value is ignored.
   GPUHEAP_FN void init(simt::uint32_t i, simt::uint32_t count, T value) const {
     if constexpr (one_word) {
       simt::plain_write(cells()[i], packed(i < count ? i + 1 : i, value));
@@ -80,7 +81,7 @@ class ring_queue {
     simt::plain_write(*word(tail_at), count);
   }
 
-  // False if the queue is full.
+  // Pushes `value`. False if the queue is full.
   GPUHEAP_FN bool try_push(T value) const {
     simt::uint32_t ticket = 0;
     if (claim_pushes(1, ticket) == 0) return false;
@@ -88,7 +89,7 @@ class ring_queue {
     publish(1);
     return true;
   }
-  // False if the queue is empty.
+  // Pops an entry into `value`. False if the queue is empty.
   GPUHEAP_FN bool try_pop(T& value) const {
     simt::uint32_t ticket = 0;
     if (claim_pops(1, ticket) == 0) return false;
@@ -97,14 +98,15 @@ class ring_queue {
     return true;
   }
 
-  // Claims up to `wanted` (at most the capacity) tickets, from `first` on. Returns how many: fewer only if the queue is full.
+  // Claims up to `wanted` (at most the capacity) consecutive tickets for pushes. `first` receives the first one. Returns how many it got:
+  // fewer than `wanted` only if the queue is full.
   GPUHEAP_FN unsigned claim_pushes(unsigned wanted, simt::uint32_t& first) const {
     unsigned const got = claim(*word(room_at), wanted);
-    // relaxed: the cell's turn orders.
+    // relaxed: the turn of each cell orders the accesses to the cell.
     if (got != 0) first = ref{*word(tail_at)}.fetch_add(got, simt::relaxed);
     return got;
   }
-  // The same for pops: fewer only if the queue is empty.
+  // The same for pops: fewer than `wanted` only if the queue is empty. relaxed, as for pushes.
   GPUHEAP_FN unsigned claim_pops(unsigned wanted, simt::uint32_t& first) const {
     unsigned const got = claim(*word(items_at), wanted);
     if (got != 0) first = ref{*word(head_at)}.fetch_add(got, simt::relaxed);
@@ -114,32 +116,33 @@ class ring_queue {
   GPUHEAP_FN void put(simt::uint32_t ticket, T value) const {
     cell& c = cell_of(ticket);
     simt::back_off pause;
-    // Ends: see the head. Blocking, while the pop of a lap before is between its ticket and its turn.
+    // Ends: see the head. Blocking, while the pop that used the cell a lap before has its ticket and has not set the turn.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       if constexpr (one_word) {
-        // relaxed: the old value was read with the old turn.
+        // relaxed: the pop has read the old value in one load with the old turn.
         if (turn_of(ref64{c}.load(simt::relaxed)) == ticket) {
-          // release: what the caller did before; pairs with take().
+          // release: publishes what the caller did before. Pairs with take().
           ref64{c}.store(packed(ticket + 1, value), simt::release);
           done = true;
         }
-        // acquire: pairs with take(): the old value has been read.
+        // acquire: pairs with take(), so the read of the old value happens before.
       } else if (ref{c.turn}.load(simt::acquire) == ticket) {
         simt::global_ref<T>{c.value}.store(value, simt::relaxed);
-        // release: publishes the value and what the caller did before; pairs with take().
+        // release: publishes the value and what the caller did before. Pairs with take().
         ref{c.turn}.store(ticket + 1, simt::release);
         done = true;
       }
       if (!done) pause.wait();
     }
   }
-  // `order`: acquire, or consume if the caller accesses only what the value leads to.
+  // Waits for the value of a claimed pop ticket, and returns it. `order`: acquire, or consume if the caller accesses only places whose
+  // addresses depend on the value.
   [[nodiscard]] GPUHEAP_FN T take(simt::uint32_t ticket, simt::memory_order order = simt::acquire) const {
     cell& c = cell_of(ticket);
     simt::back_off pause;
     T value{};
-    // Ends: see the head. Blocking, while the push of this ticket is between its ticket and its turn.
+    // Ends: see the head. Blocking, while the push of this ticket has not set the turn.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       if constexpr (one_word) {
@@ -147,14 +150,14 @@ class ring_queue {
         simt::uint64_t const seen = ref64{c}.load(order);
         if (turn_of(seen) == ticket + 1) {
           value = static_cast<T>(seen);
-          // relaxed: the value has been read with the turn.
+          // relaxed: this thread has read the value in one load with the turn.
           ref64{c}.store(packed(ticket + capacity_, value), simt::relaxed);
           done = true;
         }
         // acquire: pairs with put().
       } else if (ref{c.turn}.load(simt::acquire) == ticket + 1) {
         value = simt::global_ref<T>{c.value}.load(simt::relaxed);
-        // release: the value has been read; pairs with put() a lap later.
+        // release: the read of the value comes before. Pairs with put() a lap later.
         ref{c.turn}.store(ticket + capacity_, simt::release);
         done = true;
       }
@@ -163,14 +166,15 @@ class ring_queue {
     return value;
   }
 
-  // relaxed, both: a thread that the count lets in waits for the turn of its cell.
+  // Adds the entries of `count` finished puts to `items`, or the cells of `count` finished takes to `room`. relaxed, both: a thread that
+  // gets a ticket waits for the turn of its cell.
   GPUHEAP_FN void publish(unsigned count) const { ref{*word(items_at)}.fetch_add(count, simt::relaxed); }
   GPUHEAP_FN void recycle(unsigned count) const { ref{*word(room_at)}.fetch_add(count, simt::relaxed); }
 
-  // The entries that no thread has claimed, as seen now; with nothing under way, all entries.
+  // The numbers of unclaimed entries and of unclaimed free cells, as this load sees them.
   [[nodiscard]] GPUHEAP_FN unsigned size() const { return at_least_none(ref{*word(items_at)}.load(simt::relaxed)); }
   [[nodiscard]] GPUHEAP_FN unsigned room() const { return at_least_none(ref{*word(room_at)}.load(simt::relaxed)); }
-  // The k-th entry, k < size(). Only with nothing under way.
+  // The k-th entry, k < size(). Only while no push or pop is under way.
   [[nodiscard]] GPUHEAP_FN T peek(unsigned k) const {
     cell& c = cell_of(ref{*word(head_at)}.load(simt::relaxed) + k);
     if constexpr (one_word) {
@@ -193,15 +197,15 @@ class ring_queue {
 
   [[nodiscard]] GPUHEAP_FN static unsigned at_least_none(simt::uint32_t count) { return static_cast<int>(count) > 0 ? count : 0; }
 
-  // Takes up to `wanted` from a count; fewer only if there are no more.
+  // Subtracts up to `wanted` from a count, and returns how much: less than `wanted` only if the count was lower.
   GPUHEAP_FN static unsigned claim(simt::uint32_t& count, unsigned wanted) {
     ref const there{count};
-    // relaxed, all: the count only lets threads in; the cell's turn orders. The load comes first, so that an exhausted count is not written
-    // to.
+    // relaxed, all: the count only limits the tickets; the turns of the cells order the accesses. The load comes first, so that threads do
+    // not write to an exhausted count.
     if (static_cast<int>(there.load(simt::relaxed)) <= 0) return 0;
     unsigned got = 0;
-    // Ends: a pass that goes on saw a positive count after it had given back, so another thread's push or pop has ended meanwhile.
-    // Lock-free.
+    // Ends: a pass that goes on saw a positive count after it had added its rest again, so another thread's push or pop has ended
+    // meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       unsigned const before = at_least_none(there.fetch_sub(wanted, simt::relaxed));

@@ -1,19 +1,20 @@
 // Records the free memory of a heap, in segments and pages, and claims contiguous parts of it.
 //
-// A segment has 2^lg_pages pages, at most 64. It is whole (no page has an owner), or broken (pages have owners of their own), or one owner
-// has all of it.
-//   whole    a bit for each segment, in a tree
-//   pages    a word for each segment: which pages of a broken one are free; 0 for others
+// A segment has 2^lg_pages pages, at most 64. It is whole (no page has an owner), broken (its pages have owners of their own), or owned as
+// a whole.
+//   whole    a bit for each segment, in a tree: set while the segment is whole
+//   pages    a word for each segment: the bits of a broken segment's free pages; 0 for other segments
 //   broken   a bit for each segment whose pages word may not be 0, in a tree
-// A claim is one fetch_and on the word that has all that it wants. If the returned word had all those bits, the thread owns them; if it had
-// some, the thread puts them back. The release that completes a pages word makes the segment whole again, by one compare-exchange.
-// Lock-free: a claim fails only because another one succeeded.
+// A claim is one fetch_and on the word that has all the bits that it wants. If all of them were set, the thread owns them. If only some
+// were, the thread puts these back. The release that sets a pages word's last bit makes the segment whole again, by one compare-exchange.
+// Lock-free: a claim that was possible fails only because another claim took some of its bits.
 //
-// An extent is any number of contiguous pages. It owns each segment that it covers entirely as a whole one, and pages of a broken one at
-// either end. It takes one fetch_and for each leaf and end, and gets all or nothing.
+// An extent is any number of contiguous pages. Its owner owns each segment that it covers entirely as a whole, and pages of a broken
+// segment at either end. A claim of an extent takes one fetch_and for each leaf of `whole` and for each end, and gets all of the extent or
+// nothing.
 //
-// Bits that are put back, a segment between broken and whole, and a summary bit that is cleared cannot be found for a moment. All that
-// happens during a relocation.
+// For a moment, searches cannot find bits that a claim puts back, a segment that changes between broken and whole, or bits below a summary
+// bit that is being cleared. All these changes happen during a relocation.
 #pragma once
 
 #include <gpuheap/structures/bitmap_tree.hpp>
@@ -21,7 +22,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// Starts of `n` consecutive free bits in `free`, 1 <= n <= 64.
+// The positions at which `n` consecutive set bits of `free` begin, as a mask. 1 <= n <= 64.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t consecutive(simt::uint64_t free, unsigned n) {
   unsigned have = 1;
   // Ends: `have` at least doubles up to n, so after seven passes at most.
@@ -43,7 +44,8 @@ static_assert(consecutive(0b1110, 3) == 0b10 && consecutive(0b1110, 2) == 0b110 
 }
 static_assert(run_length(0b1110, 1) == 3 && run_length(~0ull, 0) == 64 && run_length(~0ull, 60) == 4 && run_length(0, 5) == 0);
 
-// A relocation that begins when something is first taken: a search that takes nothing relocates nothing. In registers of one thread.
+// A relocation that begins when its thread first takes something, so that a search that takes nothing opens no relocation. The object lies
+// in registers of one thread.
 struct lazy_relocation {
   relocation_count relocations;
   bool open = false;
@@ -65,48 +67,50 @@ struct segment_map {
 
   // The result of a claim: `length` segments from `first` on, or `length` pages.
   struct claim {
-    unsigned first = none;  // none if nothing was free
+    unsigned first = none;  // none if the claim got nothing
     unsigned length = 0;
     bool of_segments = false;
-    bool stale = false;  // it emptied its leaf, whose summary bit is due to be cleared
+    bool stale = false;  // the claim emptied its leaf, so finish_claim() must clear the leaf's summary bit
   };
 
   bitmap_tree whole, broken;
   word* pages = nullptr;
   unsigned num_segments = 0;
   unsigned lg_pages = 6;
-  unsigned* num_free = nullptr;     // free pages: a hint, exact at rest
-  unsigned* least_free = nullptr;   // the fewest that were ever free
-  simt::uint32_t* marks = nullptr;  // none, or a word for each segment: broken_up while it is broken, 0 while it is whole
+  unsigned* num_free = nullptr;     // the number of free pages: a hint, exact while no call is under way
+  unsigned* least_free = nullptr;   // the smallest value that num_free ever had
+  simt::uint32_t* marks = nullptr;  // null, or a word for each segment: broken_up while it is broken, 0 while it is whole
   unsigned mark_stride = 1;
   static constexpr simt::uint32_t broken_up = 1;
 
   [[nodiscard]] GPUHEAP_HD unsigned pages_per_segment() const { return 1u << lg_pages; }
   [[nodiscard]] GPUHEAP_FN unsigned free_hint() const { return simt::global_ref<unsigned>{*num_free}.load(simt::relaxed); }
-  // Whether anything may be free. If false, nothing was, as for bitmap_tree::maybe_any.
+  // Whether any page may be free. If false, none was, under the conditions of bitmap_tree::maybe_any().
   [[nodiscard]] GPUHEAP_FN bool maybe_any() const { return whole.maybe_any() || broken.maybe_any(); }
 
-  // ---- claims. If anything was taken, `relocation` is open afterwards: no thread can find what was claimed. With `spread` 0 a claim takes
-  // the lowest place, so that addresses stay close together. Other values begin at different places, so that many claims at once do not
-  // meet in one word. The caller keeps each of the three out of line.
+  // ---- claims. If a claim took any bit, `relocation` is open afterwards, and the caller ends it once other threads can find the memory by
+  // other means. With `spread` 0 a claim takes the lowest place, so that addresses stay close together. Other values make claims begin at
+  // different places, so that many claims at once do not collide in one word. Callers wrap each of the three functions in one of their own
+  // that is not inlined.
 
-  // Whole segments of about so many pages, at most `most` <= 64. A remainder becomes another segment if that wastes less than an eighth.
-  // None if that is less than a segment, or if there is none.
+  // Claims whole segments with about `pages_wanted` pages together, at most `most` <= 64 segments. The number is (pages_wanted +
+  // pages_wanted / 8) in segments, rounded down. Claims nothing if that is 0, or if no segment is whole.
   [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned pages_wanted, unsigned most, unsigned spread, lazy_relocation& relocation) const {
     unsigned const n = (pages_wanted + (pages_wanted >> 3)) >> lg_pages;
     if (n == 0 || most == 0) return {};
     return claim_row(n < most ? n : most, spread, relocation);
   }
 
-  // Counts what was claimed, and clears stale summary bits. Once for each claim, while its relocation is open.
+  // Subtracts the claimed pages from num_free, and clears stale summary bits. Called once for each claim that got something, while its
+  // relocation is open.
   GPUHEAP_FN void finish_claim(claim got) const {
     count_claimed(got.of_segments ? got.length << lg_pages : got.length);
     if (got.stale) whole.clear_stale((got.of_segments ? got.first : got.first >> lg_pages) / 64);
-    // relaxed: a guess. A thread that finds no page later does the same.
+    // relaxed: a guess. A thread that finds the word empty later does the same.
     if (!got.of_segments && pages_of(got.first >> lg_pages).load(simt::relaxed) == 0) leave_broken(got.first >> lg_pages);
   }
 
-  // Up to n contiguous pages, and at least `least`, of one of the first `segments_left` broken segments.
+  // Claims up to n contiguous pages, and at least `least`, in one of the first `segments_left` broken segments that it finds.
   [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned segments_left, unsigned spread,
                                              lazy_relocation& relocation) const {
     claim found{};
@@ -125,12 +129,12 @@ struct segment_map {
   }
 
   // Claims n contiguous pages, from a page f with (f + phase) % alignment == 0 on; alignment is a power of two. Takes the highest
-  // addresses, away from the spans. Returns the first page or none. Each attempt to take bits is a relocation of its own; looking for them
-  // is none.
+  // addresses, because spans take the lowest. Returns the first page or none. Each attempt to take bits is a relocation of its own; the
+  // search before it is none.
   [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, relocation_count relocations) const {
     if (n == 0 || n > num_segments << lg_pages) return none;
     extent_search search{n, alignment, phase, relocations, whole.num_leaves};
-    // Ends: `next_leaf` falls to 0. Each of at most `most_losses` lost races sets it back once.
+    // Ends: `next_leaf` falls to 0. Each of at most `most_losses` lost races raises it once.
     GPUHEAP_NO_UNROLL
     while (search.next_leaf != 0) {
       unsigned const got = look_in_leaf(search, --search.next_leaf);
@@ -139,7 +143,8 @@ struct segment_map {
     return none;
   }
 
-  // Claims the pages first..first+n-1, all or none. The attempt is a relocation. If a look says that it cannot succeed, there is none.
+  // Claims the pages first..first+n-1, all or none. The attempt is a relocation. If loads show beforehand that it cannot succeed, the call
+  // makes no attempt.
   [[nodiscard]] GPUHEAP_FN bool claim_at(unsigned first, unsigned n, relocation_count relocations) const {
     if (first > num_segments << lg_pages || n > (num_segments << lg_pages) - first) return false;
     // Ends: `seen` rises by the extent's part of a segment. relaxed: a guess at what take_extent will find.
@@ -156,7 +161,7 @@ struct segment_map {
     return taken;
   }
 
-  // Takes pages of a broken segment, or of a whole one that it breaks: all of `mask` or none. During a relocation.
+  // Takes pages of segment s: all of `mask` or none. If the segment is whole, the call breaks it. Called during a relocation.
   GPUHEAP_COLD bool take_part(unsigned s, word mask) const {
     // consume_release, both: as in claim_pages_of().
     word const before = pages_of(s).fetch_and(~mask, simt::consume_release);
@@ -176,20 +181,23 @@ struct segment_map {
     return true;
   }
 
-  // Releases the pages first..first+n-1 of an extent. Their metadata is ready for the next owner, and is released with them.
+  // Releases the pages first..first+n-1 of an extent. The caller has prepared their metadata for the next owner, and the release publishes
+  // it.
   GPUHEAP_FN void release_extent(unsigned first, unsigned n, relocation_count relocations) const {
     count_free(n);
     put_extent(first, n, relocations);
   }
-  // Makes a segment, of which an extent owns all pages one by one, one that it owns as a whole. The caller has set its mark.
+  // Makes a segment one that an extent owns as a whole. Before the call the segment is broken, and the extent owns all of its pages. The
+  // caller has set its mark.
   GPUHEAP_FN void own_whole(unsigned s, relocation_count relocations) const {
     relocations.begin();
     leave_broken(s);
     relocations.end();
   }
-  // Breaks a segment that an extent owns as a whole, with the pages `mask` free. During a relocation if other threads may ask for them.
+  // Breaks a segment that is owned as a whole, and makes its pages `mask` free. Called during a relocation if other threads may search for
+  // these pages.
   GPUHEAP_COLD void break_up(unsigned s, word mask) const {
-    // relaxed: ordered by the release below, or by the owner's release of its pages.
+    // relaxed: the release below orders the store, or the owner's later release of its pages does.
     if (marks != nullptr) mark_of(s).store(broken_up, simt::relaxed);
     if (mask == 0) return;
     // consume_release: passes on what the owner acquired.
@@ -197,30 +205,31 @@ struct segment_map {
     broken.set(s);
   }
 
-  // Releases whole segments, in steps for callers that keep each out of line: count_free() once, then this until none is left. Returns how
-  // many of the n segments from `first` on it released: those of one leaf.
+  // Releases whole segments in steps, for callers that inline no step: count_free() once, then this function until no segment is left.
+  // Returns how many of the n segments from `first` on it released: those in the first one's leaf.
   GPUHEAP_FN unsigned put_leaf(unsigned first, unsigned n) const {
     word const mask = row_mask(first, n);
     whole.set_mask(first / 64, mask);
     return simt::popcount(mask);
   }
-  // Puts back what a claim of leaf i got, if that was less than it wanted.
+  // Puts back the segments `got` of leaf i, because a claim got fewer than it wanted.
   GPUHEAP_COLD void put_back(unsigned i, word got, bool emptied) const {
     if (emptied) whole.clear_stale(i);
     if (got != 0) whole.set_mask(i, got);
   }
-  // Counts pages as free. Before they are: so no claim of them is counted first.
+  // Adds pages to num_free. Callers do so before the pages are free, so that no claim of them is subtracted first.
   GPUHEAP_FN void count_free(unsigned num_pages) const {
     // relaxed: a hint.
     simt::global_ref<unsigned>{*num_free}.fetch_add(num_pages, simt::relaxed);
   }
-  // Releases n pages of one segment, from page `first` of the heap on. Makes the segment whole if all of its pages are free then.
+  // Releases n pages of one broken segment, from page `first` of the heap on. Makes the segment whole if all of its pages are free then.
   GPUHEAP_FN void release_pages(unsigned first, unsigned n, relocation_count relocations) const {
     bool const all = put_pages(first, n);
     make_broken(first >> lg_pages);
     if (all) rejoin(first >> lg_pages, relocations);
   }
-  // The same in three calls: this one; make_broken(); and rejoin() if this one returned true, as all of the segment is free.
+  // The same in three calls: put_pages(); make_broken(); and rejoin() if put_pages() returned true, which says that all pages of the
+  // segment are free.
   GPUHEAP_FN bool put_pages(unsigned first, unsigned n) const {
     count_free(n);
     return put_mask(first >> lg_pages, simt::low_bits(n) << (first & (pages_per_segment() - 1)));
@@ -230,33 +239,36 @@ struct segment_map {
     rejoin(s);
     relocations.end();
   }
-  // The same during a relocation.
+  // The same, for a caller that has opened a relocation.
   GPUHEAP_COLD void rejoin(unsigned s) const {
     if (!take_all_pages(s)) return;
     make_whole(s);
     leave_broken(s);
   }
-  // The steps of rejoin(), for callers that keep each out of line. During a relocation: this one; and if it is true, the others.
+  // The steps of rejoin(), for callers that inline no step. Called during a relocation: take_all_pages(); and if it returns true,
+  // make_whole() and erase_broken(), and make_broken() if has_pages().
   //
-  // Takes all pages of the segment, which is to become whole.
+  // take_all_pages() takes all pages of the segment, which is to become whole.
   GPUHEAP_FN bool take_all_pages(unsigned s) const {
     word expected = all_pages();
-    // consume_release: as in put_mask(). If it fails, another thread claimed pages. The thread that releases those comes here again.
+    // consume_release: as in put_mask(). If the exchange fails, another thread has claimed pages, and the thread that releases them calls
+    // this again.
     return pages_of(s).compare_exchange(expected, 0, simt::consume_release, simt::relaxed);
   }
   GPUHEAP_FN void make_whole(unsigned s) const {
-    // relaxed: ordered by the release below.
+    // relaxed: the release below orders the store.
     if (marks != nullptr) mark_of(s).store(0, simt::relaxed);
     whole.set(s);
   }
-  // Takes the segment from the broken ones. A release may come in between: if there are pages afterwards, make_broken() is due.
+  // Clears the segment's bit in `broken`. Another thread may release pages of the segment at the same time. So if has_pages() is true
+  // afterwards, the caller must call make_broken().
   GPUHEAP_FN bool erase_broken(unsigned s) const { return broken.take(s); }
   [[nodiscard]] GPUHEAP_FN bool has_pages(unsigned s) const { return pages_of(s).load(simt::acquire) != 0; }
   GPUHEAP_FN void make_broken(unsigned s) const { broken.set(s); }
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> pages_of(unsigned s) const { return simt::global_ref<word>{pages[s]}; }
 
-  // The part of an extent of n pages, from `first` on, that lies in its first segment.
+  // A part of an extent that lies in one segment. part_at(): the part of the n pages from `first` on that lies in the segment of `first`.
   struct part {
     unsigned segment, pages;
     word mask;
@@ -285,18 +297,19 @@ struct segment_map {
   struct extent_search {
     unsigned n, alignment, phase;
     relocation_count relocations;
-    unsigned next_leaf;   // leaves below it were not looked at yet
-    unsigned length = 0;  // consecutive free pages, from the lowest page that was looked at up
-    bool lost = false;    // another claim was faster
+    unsigned next_leaf;   // the search has still to look at the leaves below this one
+    unsigned length = 0;  // the number of consecutive free pages, from the lowest page that the search has seen upward
+    bool lost = false;    // the last attempt failed, and its leaf is to be searched again
     unsigned losses = 0;
-    // A search that has lost so often goes on below: otherwise all that meet here would look again after each success.
+    // A search that has lost more often goes on below. Otherwise all searches that collide in a leaf would search it again after each
+    // success of one of them.
     static constexpr unsigned most_losses = 4;
   };
-  // Looks for the extent in rows that end in leaf i, from its highest segment down.
+  // Searches leaf i, from its highest segment down, for free pages that complete the extent. Returns the claimed first page or none.
   [[nodiscard]] GPUHEAP_COLD unsigned look_in_leaf(extent_search& search, unsigned i) const {
     // relaxed, all: guesses at what take_extent will find.
     word const all = whole.leaf(i).load(simt::relaxed);
-    unsigned above = 64;  // the lowest segment that was looked at
+    unsigned above = 64;  // the lowest segment that the search has seen
     // Ends: `some` loses its highest bits.
     GPUHEAP_NO_UNROLL
     for (word some = broken.leaf(i).load(simt::relaxed) | all; some != 0 && !search.lost; some &= simt::low_bits(above)) {
@@ -318,10 +331,10 @@ struct segment_map {
     search.lost = false;
     return none;
   }
-  // The same in the pages of a broken segment.
+  // Searches the pages of broken segment s in the same way.
   [[nodiscard]] GPUHEAP_COLD unsigned look_in_segment(extent_search& search, unsigned s) const {
     word rest = pages_of(s).load(simt::relaxed);
-    unsigned next = pages_per_segment();  // pages below it were not looked at yet
+    unsigned next = pages_per_segment();  // the search has still to look at the pages below this one
     // Ends: `rest` loses its highest bits.
     GPUHEAP_NO_UNROLL
     for (;;) {
@@ -335,10 +348,10 @@ struct segment_map {
       rest &= simt::low_bits(next);
     }
   }
-  // Tries to claim the extent in a row of free pages that lies directly below the `length` ones, if that is not 0. Returns what was
-  // claimed. After a lost race the search looks again in the leaf in which the row ends, as what the winner left joins what lies below;
-  // after several it goes on below the row. The winner's claim is a relocation, so a caller that wants certainty sees that this search
-  // missed something.
+  // Tries to claim the extent in `row` free pages from `first` on. They lie directly below the `search.length` free pages that the search
+  // has seen before, if that is not 0. Returns the first claimed page or none. After a lost race the search repeats the leaf in which these
+  // pages end, since the pages that the winner left join those below; after several lost races it goes on below. The winner's claim is a
+  // relocation, so the relocation count tells a caller that this search may have missed pages.
   [[nodiscard]] GPUHEAP_COLD unsigned try_row(extent_search& search, unsigned first, unsigned row) const {
     search.length += row;
     if (search.length < search.n) return none;
@@ -355,15 +368,15 @@ struct segment_map {
     return none;
   }
 
-  // Out of line, as its callers are large.
+  // consecutive(), out of line, since its callers are large.
   [[nodiscard]] GPUHEAP_COLD static word starts_of(word free, unsigned n) { return consecutive(free, n); }
 
   // ---- segments
-  // Takes all of the extent or nothing. Leaves that it empties keep their summary bits: an occasional look costs less than clearing many.
-  // During a relocation.
+  // Takes all of the extent or nothing. Leaves that it empties keep their summary bits: other threads' occasional reads of empty leaves
+  // cost less than clearing many bits. Called during a relocation.
   GPUHEAP_COLD bool take_extent(unsigned first, unsigned n, relocation_count relocations) const {
     unsigned taken = 0;
-    // Ends: `taken` rises: one pass for each leaf of the extent, and one for each end.
+    // Ends: `taken` rises, by one leaf of the extent or one end in each pass.
     GPUHEAP_NO_UNROLL
     while (taken != n) {
       part const here = part_at(first + taken, n - taken);
@@ -388,7 +401,7 @@ struct segment_map {
   }
   // Makes the pages of an extent free: its ends by put_mask(), the whole segments between by their leaves.
   GPUHEAP_COLD void put_extent(unsigned first, unsigned n, relocation_count relocations) const {
-    // Ends: `n` falls: one pass for each leaf of the extent, and one for each end.
+    // Ends: `n` falls, by one leaf of the extent or one end in each pass.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
       part const here = part_at(first, n);
@@ -404,11 +417,11 @@ struct segment_map {
       n -= done;
     }
   }
-  // Claims up to n segments of one leaf.
+  // Claims up to n consecutive segments of one leaf.
   [[nodiscard]] GPUHEAP_COLD claim claim_row(unsigned n, unsigned spread, lazy_relocation& relocation) const {
     claim got{};
     unsigned const start = spread == 0 ? 0 : spread % whole.num_leaves;
-    // Ends: after two rounds at most. The first takes only rows of at least a quarter of n.
+    // Ends: after two rounds at most. The first takes only rows of at least n / 4 segments, the second any.
     GPUHEAP_NO_UNROLL
     for (unsigned least = n / 4; got.first == none; least = 0) {
       whole.for_each_leaf(start, [&](unsigned i) {
@@ -428,7 +441,8 @@ struct segment_map {
       whole.clear_stale(i);
       return {};
     }
-    // The lowest row, or else the longest.
+    // The least number of segments that this pass takes. With `spread` 0 the first pass takes the lowest row of `least` or more; otherwise
+    // it looks for a row of n.
     unsigned row = spread == 0 ? least : n;
     // Ends: a pass makes `row` smaller, or has lost at least one bit of `free` to another claim.
     GPUHEAP_NO_UNROLL
@@ -452,7 +466,7 @@ struct segment_map {
     }
     return {};
   }
-  // Picks the lowest of `starts`, or one of the first eight by `spread`.
+  // Picks the lowest of `starts` if `spread` is 0, otherwise one of the lowest eight.
   [[nodiscard]] GPUHEAP_FN static unsigned pick(word starts, unsigned spread) {
     GPUHEAP_NO_UNROLL
     for (unsigned skip = spread >> 8 & 7; skip != 0 && (starts & (starts - 1)) != 0; --skip) starts &= starts - 1;
@@ -460,16 +474,18 @@ struct segment_map {
   }
 
   // ---- pages
-  // Makes pages of a segment free: make_broken() is due. True: all of the segment is free, and rejoin() is due, during a relocation.
+  // Makes the pages `mask` of a segment free; the caller must then call make_broken(). True: all pages of the segment are free, and the
+  // caller must call rejoin() as well, during a relocation.
   GPUHEAP_FN bool put_mask(unsigned s, word mask) const {
-    // consume_release: releases the pages to the next claim; acquires what the others' owners did, if the segment becomes whole.
+    // consume_release: releases the pages to the next claim. If the segment becomes whole, it also acquires what the owners of its other
+    // pages did.
     return (pages_of(s).fetch_or(mask, simt::consume_release) | mask) == all_pages();
   }
-  // Both are called during a relocation.
+  // Removes a segment without free pages from `broken`. Called during a relocation, as are the functions below.
   GPUHEAP_COLD void leave_broken(unsigned s) const {
     if (erase_broken(s) && has_pages(s)) make_broken(s);
   }
-  // Returns how many more broken segments may be looked at.
+  // Claims pages in the broken segments of leaf i. Returns how many further segments the search may try.
   [[nodiscard]] GPUHEAP_COLD unsigned claim_pages_in_leaf(unsigned i, unsigned n, unsigned least, unsigned segments_left, unsigned spread,
                                                           lazy_relocation& relocation, claim& found) const {
     word bits = broken.leaf(i).load(simt::relaxed);
@@ -478,7 +494,7 @@ struct segment_map {
       broken.clear_stale(i);
     }
     unsigned const turn = spread % 64;
-    // Other values of `spread` begin at other segments.
+    // A different `spread` begins at a different segment.
     if (turn != 0) bits = bits >> turn | bits << (64 - turn);
     GPUHEAP_NO_UNROLL
     for (; bits != 0 && segments_left != 0 && found.first == none; bits &= bits - 1, --segments_left)
@@ -489,7 +505,7 @@ struct segment_map {
     // relaxed: a guess at what the fetch_and will find.
     word free = pages_of(s).load(simt::relaxed);
     if (free == 0) {
-      // Not broken any more, unless a release comes in between.
+      // The segment has no free page. leave_broken() allows for a release that comes in between.
       relocation.begin();
       leave_broken(s);
       return {};

@@ -1,15 +1,16 @@
-// The use of a piece of memory, and the number of its users, in one word: a thread that counts itself in has seen the use that it counts
-// itself in for.
+// One word for the kind of a slab's things and the number of its users. A thread that adds itself to the users by a compare-exchange knows
+// the kind that the slab has at that moment.
 //
 //   bit  0      12     30        31
 //        | fill | kind | unused | opening |
 //
-//   fill      how many of the slab's things threads have, or have reservations for. 0: the slab is free, whatever its kind
-//   kind      the kind of the things. It stays when the slab becomes free: the same kind may use it again, any other opens it anew
+//   fill      how many of the slab's things threads have taken or reserved. 0: the slab is free, whatever its kind
+//   kind      the kind of the things. A free slab keeps its kind: a thread may reserve things of that kind, or open the slab for another
+//             kind
 //   opening   a thread prepares the slab for its new kind, and waits for no thread meanwhile. No other thread may change the word
 //
-// fill never exceeds the capacity, not even for a moment: reservations are compare-exchanges. It becomes 0 in the step in which the slab
-// becomes free, so no later step is needed that another thread's change could foil.
+// fill never exceeds the capacity, not even for a moment, since reservations are compare-exchanges. The slab becomes free in the step in
+// which fill becomes 0, so freeing it takes no second step that another thread's change could prevent.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -40,33 +41,34 @@ struct slab_state {
   slab_word::word* at = nullptr;
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<slab_word::word> ref() const { return simt::global_ref<slab_word::word>{*at}; }
-  // relaxed: a guess that a compare-exchange confirms; or the caller has one of the things, and the kind cannot change.
+  // relaxed: the value is a guess that a compare-exchange confirms, or the caller has one of the things, so that the kind cannot change.
   [[nodiscard]] GPUHEAP_FN slab_word look() const { return {ref().load(simt::relaxed)}; }
 
-  // Reserves n things if the word still is `seen`, which is not opening, and whose fill leaves room for them. Otherwise `seen` gets the
-  // present word.
+  // Reserves n things if the word is still `seen`. Otherwise returns false, and `seen` becomes the present word. `seen` is not opening, and
+  // its fill leaves room for n things.
   [[nodiscard]] GPUHEAP_FN bool reserve(slab_word& seen, unsigned n) const { return replace(seen, {seen.bits + n}); }
-  // Opens the slab, if it still is `seen`, which is free, for a kind and with n (> 0) reservations. With `prepares`, no other thread may
-  // count itself in before publish().
+  // Opens the slab for `kind` with n (> 0) reservations of the caller, if the word is still `seen`, which is free. Otherwise returns false,
+  // and `seen` becomes the present word. With `prepares`, no other thread may reserve things before publish().
   [[nodiscard]] GPUHEAP_FN bool open(slab_word& seen, unsigned kind, unsigned n, bool prepares) const {
     return replace(seen, {slab_word::of(kind, n).bits | (prepares ? slab_word::opening : 0)});
   }
-  // Ends what open() began.
+  // Ends the opening that open() began with `prepares`.
   GPUHEAP_FN void publish(unsigned kind, unsigned n) const {
-    // release: what was prepared. Pairs with reserve().
+    // release: publishes what this thread prepared. Pairs with reserve().
     ref().store(slab_word::of(kind, n).bits, simt::release);
   }
-  // Gives n things or reservations back, and returns the word as it was. A fence must have released the owner's accesses before, and what
-  // tells things apart must have been changed before, by atomics whose results were used (simt::note_performed).
+  // Gives n things or reservations back, and returns the word as it was. Before the call, a fence must have released the owner's accesses
+  // to the things. The words that record which things are taken must have been changed before too, by atomics whose results the caller has
+  // used (simt::note_performed).
   GPUHEAP_FN slab_word release(unsigned n) const {
-    // relay: between that fence and a thread that counts itself in next. Pairs with reserve() and open().
+    // relay: passes what that fence released on to the threads that reserve next. Pairs with reserve() and open().
     return {ref().fetch_sub(n, simt::relay)};
   }
 
  private:
   GPUHEAP_FN bool replace(slab_word& seen, slab_word by) const {
-    // relay: comes after all threads that gave things back, and after publish(). The caller accesses only places that follow from the
-    // page's number and kind.
+    // relay: comes after all releases of things, and after publish(). The caller accesses only places whose addresses follow from the
+    // slab's number and kind.
     return ref().compare_exchange(seen.bits, by.bits, simt::relay, simt::relaxed);
   }
 };

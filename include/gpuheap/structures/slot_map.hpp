@@ -1,18 +1,21 @@
-// Records which slots of a span are free: one bit for each slot, 1 = freed, and counts of what is entirely free.
+// Records which slots of a span are free: one bit for each slot, 1 = freed, and counts of the words and groups of slots that are entirely
+// free.
 //
 //   word (64 bits) = {unlisted : 1, slots : 63}    slot i of a span is bit i % 63 of word i / 63
-//   group          = 64 words (4032 slots), with a count of its full words, whose 63 bits are all set; a header counts the full groups
+//   group          = 64 words (4032 slots), with a count of its full words, whose 63 bits are all set. The span's header (span_words.hpp)
+//                  counts its full groups
 //
-// A slot that was never handed out has bit 0, as a live one has: to hand out unused slots touches no word. Bits of a span's last word that
-// have no slot are set from the start, and words that a span lacks count as full in its last group. So a free need not know the span's
-// length. The flag `unlisted` says that the span had no free slot and left the partial list. A free learns it from the word that it changes
-// anyway, and lists the span again. One atomic sets the flag and sees that no slot is free, so no free comes in between.
+// A slot that was never handed out has bit 0, as a live one has. So a shard hands out unused slots without an access to a word. Bits of a
+// span's last word that have no slot are set from the start, and words that a span lacks count as full in its last group. So a free need
+// not know the span's length. The flag `unlisted` says that the span had no free slot in this word when it left the partial list. A free
+// reads the flag in the result of its fetch_or, and lists the span again. One atomic sets the flag and reads that no slot is free, so no
+// free comes in between.
 //
-// Counts. The free whose fetch_or completes a word adds 1 to its group. The take whose fetch_and breaks a full word subtracts 1. A word
-// becomes full and broken in turns, and a group counts as full from 64 on: so a group becomes full and broken in turns too, in whatever
-// order the additions arrive, and a header's count is the number of full groups, but for additions under way. Slots are taken only while
-// the header says `active`, which forbids the end of the span, and are counted before it becomes inactive. So a count of an inactive span
-// that says "all full" is true.
+// Counts. The free whose fetch_or completes a word adds 1 to its group. The take whose fetch_and breaks a full word subtracts 1. These
+// changes of a word alternate, and a group counts as full from 64 on. So a group becomes full and broken in turns too, in whatever order
+// the additions arrive. A header's count is the number of full groups, except for additions under way. Slots are taken only while the
+// header says `active`, and no thread ends an active span. The takes are counted before the span becomes inactive. So if the count of an
+// inactive span says that all groups are full, they are.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -49,7 +52,8 @@ struct slot_map {
     return simt::global_ref<unsigned>{groups[simt::size_t{g} * group_stride]};
   }
 
-  // Makes a cleared map that of a span of num_slots, none of them handed out. One thread, which owns the span and publishes it later.
+  // Prepares a cleared map for a span of num_slots slots, none of them handed out. Called by one thread, which owns the span and publishes
+  // it later.
   GPUHEAP_FN void prepare(unsigned num_slots) const {
     unsigned const n = words_for(num_slots);
     // relaxed: published with the span.
@@ -57,8 +61,8 @@ struct slot_map {
     if (n % words_per_group != 0) group(n / words_per_group).store(words_per_group - n % words_per_group, simt::relaxed);
   }
 
-  // The effect of a change of a word's bits: the word before; and whether a group became entirely free (give) or ceased to be (take), in
-  // which case the caller must add 1 to the header, or subtract it.
+  // The result of a change of a word's bits. `before`: the word before the change. `group_crossed`: give() made the word's group full, and
+  // the caller must add 1 to the header's count; or take() made it no longer full, and the caller must subtract 1.
   struct change {
     word before = 0;
     bool group_crossed = false;
@@ -68,34 +72,36 @@ struct slot_map {
   [[nodiscard]] GPUHEAP_HD static constexpr bool completes(word before, word mask) {
     return (before & all_slots) != all_slots && ((before | mask) & all_slots) == all_slots;
   }
-  // Frees the slots `mask` of word w. A fence before has released what the owners did to the slots.
+  // Frees the slots `mask` of word w. Before the call, a fence must have released what the owners did to the slots.
   GPUHEAP_FN change give(unsigned w, word mask) const {
-    // relay: comes after the fences of those who freed before, and goes to the thread that takes the bits or ends the span. Pairs with
-    // mark_unlisted() too.
+    // relay: passes the fences of this and earlier frees on to the thread that takes the bits or ends the span. Pairs with take_mask(), and
+    // with mark_unlisted().
     word const before = at(w).fetch_or(mask, simt::relay);
     return {before, completes(before, mask) && count_full(w)};
   }
-  // Counts word w as full, or `n` words that the span has no more. True: the group became full.
+  // Adds n to the count of word w's group: 1 for word w, which became full, or n for words that the span no longer has. True: the group
+  // became full.
   GPUHEAP_FN bool count_full(unsigned w, unsigned n = 1) const {
     unsigned const before = count_words(w / words_per_group, n);
     return before < words_per_group && before + n >= words_per_group;
   }
-  // The same in group g. Returns the count before.
+  // Adds n full words to the count of group g. Returns the count as it was.
   GPUHEAP_FN unsigned count_words(unsigned g, unsigned n) const {
-    // relay: carries the word's frees to the thread that finds the span entirely free, and the change of the word that was just answered.
+    // relay: passes the frees of the word, and the change of the word whose result this thread has just used, on to the thread that finds
+    // the span entirely free.
     simt::note_performed();
     return group(g).fetch_add(n, simt::relay);
   }
 
-  // The count of group g while the first `claimed` of num_slots slots are all free and the others are unclaimed, in a span as prepare()
-  // leaves it. At least words_per_group if all of the group's slots were claimed.
+  // The count that group g has in a prepared span of num_slots slots, of which the first `claimed` were claimed and are all free again. It
+  // is at least words_per_group if all of the group's slots were claimed.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned full_words_of(unsigned g, unsigned claimed, unsigned num_slots) {
     unsigned const n = words_for(num_slots), before = g * words_per_group, full = claimed / slots_per_word;
     return (full > before ? full - before : 0) + (g == n / words_per_group ? words_per_group - n % words_per_group : 0);
   }
 
-  // Takes up to `wanted` free slots of word w of a span of num_slots into `got`, and clears the word's unlisted flag. Only while the span
-  // is active.
+  // Takes up to `wanted` free slots of word w of a span of num_slots slots. `got` receives their bits. If it tries to take any, it clears
+  // the word's unlisted flag. Only while the span is active.
   GPUHEAP_FN change take(unsigned w, unsigned num_slots, unsigned wanted, word& got) const {
     // relaxed: a guess at what the fetch_and will find.
     word const seen = at(w).load(simt::relaxed) & slots_in(w, num_slots);
@@ -104,9 +110,9 @@ struct slot_map {
     if (pick == 0) return {seen, false};
     return take_mask(w, pick, got);
   }
-  // The number, among the `there` free slots of a word, of the one that the first of `wanted` lanes picks; the others pick those after it.
-  // Lanes of `others` claims came to the word before, and may not have taken their slots yet: those are left to them, if there are enough.
-  // A lane that picks a slot which another takes gets nothing.
+  // Says which of the `there` free slots of a word the first of `wanted` lanes picks, counted from 0; the other lanes pick the slots after
+  // it. `others` lanes with earlier claims on the word may not have taken their slots yet. The result leaves the first `others` slots to
+  // them, if there are enough. A lane that picks a slot which another lane takes gets nothing.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned first_pick(unsigned there, unsigned wanted, unsigned others) {
     unsigned const room = there > wanted ? there - wanted : 0;
     if (others > room) others -= room + 1;
@@ -114,21 +120,22 @@ struct slot_map {
   }
   // Takes those slots of `pick` in word w that are free.
   GPUHEAP_FN change take_mask(unsigned w, word pick, word& got) const {
-    // relay: comes after the fence of each slot's last owner, and goes to the owner of now.
+    // relay: comes after the fence of each slot's last owner, and before the accesses of the new owner. Pairs with give().
     word const before = at(w).fetch_and(~(pick | unlisted), simt::relay);
     got = before & pick;
     bool const broke = (before & all_slots) == all_slots && got != 0;
     return {before, broke && group(w / words_per_group).fetch_sub(1, simt::relay) == words_per_group};
   }
 
-  // Marks word w of a span of num_slots as unlisted. Returns its free slots of that moment. Only while the span is active.
+  // Sets the unlisted flag of word w in a span of num_slots slots. Returns the bits of the slots that were free at that moment. Only while
+  // the span is active.
   GPUHEAP_FN word mark_unlisted(unsigned w, unsigned num_slots) const {
-    // relay: the free that reads this flag sees that the span has left the list, since the caller has seen it taken from there. Pairs with
-    // give().
+    // relay: a free that reads this flag sees that the span has left the list, because this thread has seen that. Pairs with give().
     return at(w).fetch_or(unlisted, simt::relay) & slots_in(w, num_slots);
   }
 
-  // Counts free slots in up to 4 words spread over a span of num_slots. `sampled` receives how many slots these words have. A hint.
+  // Returns the number of free slots in up to 4 words that are spread over a span of num_slots slots. `sampled` receives how many slots
+  // these words have. `seed` chooses the words. The numbers are hints.
   GPUHEAP_FN unsigned sample(unsigned num_slots, unsigned seed, unsigned& sampled) const {
     unsigned const n = words_for(num_slots);
     unsigned const words_read = n < 4 ? n : 4;
@@ -136,7 +143,7 @@ struct slot_map {
     unsigned const start = seed % step;
     unsigned found = 0;
     sampled = 0;
-    // The four loads are in flight together.
+    // A loop of fixed length, which the compiler unrolls: the four loads are in flight together.
     for (unsigned i = 0; i < 4; ++i) {
       unsigned const w = start + i * step;
       if (i >= words_read) break;
@@ -147,14 +154,14 @@ struct slot_map {
     return found;
   }
 
-  // Makes the first `end` groups of an active span of num_slots, all entirely free, as if none of their slots had been handed out. Lane
-  // `rank` of `lanes` does its share. The caller subtracts these groups from the header.
+  // Resets the first `end` groups of an active span of num_slots slots, which are all full, to the state in which none of their slots was
+  // handed out. Each of `lanes` lanes calls, with its rank. The caller subtracts these groups from the header's count.
   GPUHEAP_FN void reset(unsigned num_slots, unsigned end, unsigned rank, unsigned lanes) const {
     unsigned const num_words = words_for(num_slots), cut = num_slots % slots_per_word;
     unsigned const last = end * words_per_group < num_words ? end * words_per_group : num_words - (cut != 0 ? 1 : 0);
     constexpr unsigned in_flight = 8;
-    // Eight words a lane in each pass, with few instructions between the stores: a kernel's end may wait for them, and they wait for
-    // nothing. relaxed, all: published with the span.
+    // Each lane stores eight words in a pass, with few instructions between the stores, because the end of a kernel may wait for this loop.
+    // relaxed, all: published with the span.
     GPUHEAP_NO_UNROLL
     for (unsigned w = rank; w < last; w += in_flight * lanes) {
       for (unsigned i = 0; i < in_flight; ++i) {
@@ -171,7 +178,8 @@ struct slot_map {
     }
   }
 
-  // Clears the map of a span of num_slots, which the caller owns, for the next owner of its memory. Lane `rank` of `lanes` does its share.
+  // Clears the map of a span of num_slots slots, which the caller owns, for the next owner of its memory. Each of `lanes` lanes calls, with
+  // its rank.
   GPUHEAP_FN void clear(unsigned num_slots, unsigned rank, unsigned lanes) const {
     unsigned const n = words_for(num_slots), g = groups_for(n);
     // relaxed: published by the release of the memory.
@@ -181,13 +189,14 @@ struct slot_map {
     for (unsigned i = rank; i < g; i += lanes) group(i).store(0, simt::relaxed);
   }
 
-  // Splits an active span of `from` slots at slot `to`; those from `claimed` on are unclaimed. Frees claimed..to-1 and clears the rest of
-  // the map for its next owner. Returns how many groups became full: the caller adds them to the header. One thread.
+  // Shortens the map of an active span from `from` to `to` slots; the slots from `claimed` on are unclaimed. Frees the slots claimed..to-1,
+  // and clears the rest of the map for its next owner. Returns how many groups became full: the caller adds them to the header's count.
+  // Called by one thread.
   GPUHEAP_FN unsigned split(unsigned from, unsigned to, unsigned claimed) const {
     unsigned const old_words = words_for(from), new_words = words_for(to);
     unsigned crossed = 0;
     if (old_words != new_words) {
-      // What prepare() wrote for the old end. relaxed: published when the memory is released, or never read.
+      // Clears the bits and the count that prepare() wrote for the old end. relaxed: published when the memory is released, or never read.
       if (from % slots_per_word != 0) at(old_words - 1).store(0, simt::relaxed);
       unsigned const old_group = (old_words - 1) / words_per_group;
       bool const same_group = new_words != 0 && (new_words - 1) / words_per_group == old_group;
@@ -200,7 +209,7 @@ struct slot_map {
     }
     GPUHEAP_NO_UNROLL
     for (unsigned w = claimed / slots_per_word; w < new_words; ++w) {
-      // Unclaimed slots, and the bits behind the new end that are not set yet.
+      // `unset`: the bits of unclaimed slots, and those past the new end that are not set yet.
       word const live = claimed > w * slots_per_word ? simt::low_bits(claimed - w * slots_per_word) : 0;
       word const unset = all_slots & ~live;
       if (unset != 0) crossed += give(w, unset).group_crossed;

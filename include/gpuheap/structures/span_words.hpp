@@ -1,7 +1,7 @@
-// The packed words by which a span is known: its header, the shard word from which its slots are claimed, and the tags of its memory.
+// The packed words that describe a span: its header, the shard word from which threads claim its slots, and the tags of its memory.
 //
-// A span is up to 64 contiguous segments, or up to 64 contiguous pages of one segment, that serve one size class. Each change of what a
-// span is (owner, class, count, length, generation) is one atomic on its header. Each claim of slots is one atomic on a shard word.
+// A span is up to 64 contiguous segments, or up to 64 contiguous pages of one segment, that serve one size class. Each change of a span's
+// state, class, counts, length or generation is one atomic on its header. Each claim of slots is one atomic on a shard word.
 // docs/allocator.md has a table of the transitions of each word.
 #pragma once
 
@@ -15,15 +15,16 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 //   bit  0      11       12            32       33      34      35           36      42           48           64
 //        | full | relist |  accounted  | active | slots | large | segments | class | length - 1 | generation |
 //
-//   full        groups of which all slots are free; biased, so that additions under way cannot borrow from the neighbouring field
-//   relist      the span was taken from the partial list while it was active: the thread that deactivates it lists it again
-//   accounted   claims of the present reuse that are over
-//   active      a shard, or one thread, hands out slots of the span: no other thread releases or acquires it
+//   full        the number of groups (slot_map.hpp) of which all slots are free, plus full_bias: so a subtraction that arrives before its
+//               addition cannot borrow from the neighbouring field
+//   relist      a thread took the span from the partial list while it was active: the thread that deactivates the span lists it again
+//   accounted   how many claims of the present reuse are finished
+//   active      a shard, or one thread, hands out slots of the span: no other thread acquires the span or releases its memory
 //   slots       the span is in use for slots of `class`. Without this and `large` the memory is unused, or being claimed
-//   large       the page begins one large allocation. Bits 0..31 are its length in pages; `active` says that one thread resizes it;
-//               `segments` says that it was freed meanwhile
-//   segments    `length` counts segments; otherwise pages
-//   generation  counts the uses of the page, so that no compare-exchange mistakes a later use for an earlier one
+//   large       the page begins one large allocation. Bits 0..31 are its length in pages; `active` says that a thread resizes it;
+//               `segments` says that it was freed during a resize
+//   segments    the length is in segments; without this it is in pages
+//   generation  the number of uses of the page, so that no compare-exchange takes a later use for an earlier one
 struct span_header {
   using word = simt::uint64_t;
   static constexpr word full_one = 1;
@@ -35,7 +36,7 @@ struct span_header {
   static constexpr word slots = word{1} << 33;
   static constexpr word large = word{1} << 34;
   static constexpr word segments = word{1} << 35;
-  static constexpr word resizing = active, freed = segments;  // of a large allocation
+  static constexpr word resizing = active, freed = segments;  // in the header of a large allocation
   static constexpr unsigned class_at = 36, length_at = 42, generation_at = 48;
   static constexpr word length_one = word{1} << length_at;
   static constexpr unsigned max_length = 64;
@@ -46,7 +47,8 @@ struct span_header {
     return {full_bias | active | slots | (of_segments ? segments : 0) | word{size_class} << class_at | word{length - 1} << length_at |
             generation << generation_at};
   }
-  // The number to add to the header of unused memory, which has the generation of its last use and nothing else.
+  // The number whose addition makes the header of unused memory that of a new span. Such a header has the generation of the last use, and
+  // otherwise zeros.
   [[nodiscard]] GPUHEAP_HD static constexpr word to_new_span(unsigned size_class, unsigned length, bool of_segments) {
     return new_span(size_class, length, of_segments, 1).bits;
   }
@@ -63,7 +65,7 @@ struct span_header {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned accounted() const {
     return static_cast<unsigned>(bits >> 12) & static_cast<unsigned>(accounted_mask);
   }
-  // The same span, active again.
+  // This header, active, without `relist`.
   [[nodiscard]] GPUHEAP_HD constexpr span_header active_again() const { return {(bits & ~relist) | active}; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned large_pages() const { return static_cast<unsigned>(bits); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_large() const { return (bits & (large | freed)) == large; }
@@ -82,17 +84,18 @@ static_assert(span_header::new_span(59, 64, true, 7).size_class() == 59 && span_
 //   bit  0      21           43          63
 //        | next | first page | num_slots | reused |
 //
-//   next                  the next slot; of a reused span, the next claim
-//   num_slots 0           the shard has no span. With next 0 it is idle: the next claim has the duty to refill it. Otherwise a thread
-//                         refills it; or, with page 1, its span is being reset and comes back
-//   next < num_claims()   the shard has room. The claim that reaches num_claims() has the duty to refill it: one claim does, as additions
-//                         are ordered
-//   next >= num_claims()  a thread refills the shard. The excess over num_claims() is the demand of other threads at this moment
+//   next                  the next slot to claim; of a reused span, the number of the next claim
+//   num_slots 0           the shard has no span. If next is 0, the shard is idle: the next claim has the refill duty. Otherwise a thread
+//                         refills the shard, or, if the page is 1, resets its span and puts it back
+//   next < num_claims()   the shard has room. The claim that reaches num_claims() has the refill duty. Exactly one claim does, since the
+//                         additions to a word are ordered
+//   next >= num_claims()  a thread refills the shard. The excess over num_claims() is the number of slots that other threads want at this
+//                         moment
 //   reused                the span's slots were handed out before. num_slots is {words : 14, claims per word : 6}, and claim n looks for a
 //                         free slot in word n / (claims per word). Without this flag, slots next..num_slots-1 are unclaimed, and num_slots
 //                         may be less than the span has
-// Claims past the end cannot overflow `next`: a group that finds is_overclaimed() waits and claims nowhere, so there are fewer of them than
-// overclaim_limit and the threads that a device can hold, which are fewer than 2^20.
+// Claims past the end cannot overflow `next`. A group that finds is_overclaimed() waits and claims from no shard. So `next` stays below
+// overclaim_limit plus the threads that a device can hold, which are fewer than 2^20.
 struct shard_word {
   using word = simt::uint64_t;
   static constexpr unsigned page_at = 21, slots_at = 43;
@@ -117,18 +120,19 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool is_reused() const { return (bits & reused) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned reused_words() const { return num_slots() >> 6; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned claims_per_word() const { return num_slots() & 63; }
-  // How many slots can be claimed, or how many claims a reused span has.
+  // The value of next at which the span is used up: its slots, or of a reused span its number of claims.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned num_claims() const { return is_reused() ? reused_words() * claims_per_word() : num_slots(); }
   // Whether this slot of the span at page p is unclaimed.
   [[nodiscard]] GPUHEAP_HD constexpr bool is_unclaimed(unsigned p, unsigned slot) const {
     return !is_reused() && page() == p && slot >= next() && slot < num_slots();
   }
-  // Whether this slot of the span at page p may be unclaimed, or lies `before` or fewer slots ahead of the first unclaimed one. Also true
-  // of some other slots: every free asks this, in few instructions.
+  // Whether slot `slot` of the span at page p may be unclaimed, or lies at most `before` slots below the first unclaimed one. True for some
+  // other slots too: every free calls this, so the test has few instructions.
   [[nodiscard]] GPUHEAP_HD constexpr bool may_be_near_next(unsigned p, unsigned slot, unsigned before) const {
     return page() == p && static_cast<int>(slot + before - next()) >= 0;
   }
-  // Whether the span at page p is this one, and new, and half of it or more is claimed, or an eighth or more of a successor, but not all.
+  // Whether this is the span at page p, not reused, and partly claimed: at least half of its slots, or at least an eighth if the span is a
+  // successor (span_tag::is_successor), but not all of them.
   [[nodiscard]] GPUHEAP_HD constexpr bool mostly_claimed(unsigned p, bool is_successor) const {
     return !is_reused() && page() == p && has_room() && next() << (is_successor ? 3 : 1) >= num_slots();
   }
@@ -137,11 +141,11 @@ struct shard_word {
   [[nodiscard]] GPUHEAP_HD constexpr bool has_room() const { return next() < num_claims(); }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_idle() const { return num_slots() == 0 && next() == 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_being_reset() const { return num_slots() == 0 && page() == 1; }
-  // Whether the shard has a span, perhaps past its end, or its span is being reset.
+  // Whether the shard has a span, even one that is used up, or its span is being reset.
   [[nodiscard]] GPUHEAP_HD constexpr bool holds_a_span() const { return has_span() || is_being_reset(); }
-  // Whether the claim of n slots that returned this word got them all, of a new span that has more.
+  // Whether a claim of n slots that returned this word got all of them from a span that is not reused and has slots left.
   [[nodiscard]] GPUHEAP_HD constexpr bool serves(unsigned n) const { return !is_reused() && next() + n < num_slots(); }
-  // Whether the claim of n slots that returned this word has the duty to refill the shard.
+  // Whether a claim of n slots that returned this word has the refill duty.
   [[nodiscard]] GPUHEAP_HD constexpr bool duty_of(unsigned n) const { return is_idle() || (has_room() && next() + n >= num_claims()); }
 };
 static_assert(shard_word::of_span(5, 131072).page() == 5 && shard_word::of_span(5, 131072).num_claims() == 131072 &&
@@ -158,8 +162,8 @@ static_assert(shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_n
               !shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_next(5, 4999, 0) &&
               !shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_next(6, 5000, 4031));
 
-// The tag of a segment or a page, for a thread that has only an address. A span of segments tags its segments, a span of pages its pages.
-// Tags are written before the span is published, and cleared before its memory is released.
+// The tag of a segment or a page. A thread that has only an address finds the span by it. Each segment of a span of segments has a tag, and
+// each page of a span of pages. Tags are written before the span is published, and cleared before its memory is released.
 //
 //   0            not in use
 //   broken_up    the segment's pages have tags of their own
@@ -173,7 +177,7 @@ struct span_tag {
 
   word bits = 0;
 
-  // Of the first unit of a span. The i-th unit's tag is i * one_further more.
+  // The tag of the first unit (segment or page) of a span. The tag of unit i is larger by i * one_further.
   [[nodiscard]] GPUHEAP_HD static constexpr span_tag of_slots(unsigned size_class, unsigned length, unsigned shard, bool fresh) {
     return {slotted | size_classes::odd_factor(size_class) / 2 << 28 | size_classes::shift(size_class) << 23 | (length - 1) << 17 |
             shard << 7 | (fresh ? 1u << 6 : 0u) | size_class};
@@ -183,15 +187,16 @@ struct span_tag {
 
   [[nodiscard]] GPUHEAP_HD constexpr bool is_slotted() const { return (bits & slotted) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return bits & 63; }
-  // Whether the span may have unclaimed slots: the shard word tells. This stays set when it has none any more.
+  // Whether the span may have unclaimed slots; the shard word tells whether it has. The bit stays set when the last slot is claimed.
   [[nodiscard]] GPUHEAP_HD constexpr bool may_have_unclaimed() const { return (bits >> 6 & 1) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned shard() const { return bits >> 7 & 15; }
-  // Whether the span was published where another one had ended, of a class for which the launch uses several shards.
+  // Whether a refill published the span after another one was used up, in a class for which the launch uses several shards.
   [[nodiscard]] GPUHEAP_HD constexpr bool is_successor() const { return (bits >> 30 & 1) != 0; }
-  // Units from the span's first one to this one; units of the span.
+  // distance(): how many units (segments or pages) this one lies after the span's first one. length(): the number of the span's units.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned distance() const { return bits >> 11 & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned length() const { return (bits >> 17 & 63) + 1; }
-  // Of a slot's size: see size_classes. Both follow from the class, but every free needs them.
+  // The slot size is odd_factor() * 2^shift(); see size_classes. Both follow from the class, but the tag holds them because every free
+  // needs them.
   [[nodiscard]] GPUHEAP_HD constexpr unsigned shift() const { return bits >> 23 & 31; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned odd_factor() const { return (bits >> 27 & 6) | 1; }
 };

@@ -1,7 +1,8 @@
-// A lock for short, rare work: one word, 0 = open, 1 = held.
+// A lock for short, rare work. Its one word is 0 while the lock is open, and 1 while a thread holds it.
 //
-// A thread that holds it must not wait for anything meanwhile. Under independent thread scheduling it is then safe even if diverged lanes
-// of one warp want it: the holder runs on while they wait. Lanes that come together should elect one of them, or take turns.
+// A thread that holds the lock must not wait for any other thread. Under independent thread scheduling, diverged lanes of one warp may then
+// compete for the lock: the holder runs on while the others wait. Lanes that call together should elect one of them, or take turns, as
+// collective_mutex does.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -13,11 +14,11 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 struct spin_lock {
   simt::uint32_t* word = nullptr;
 
-  // Whether no thread held it a moment ago. acquire: pairs with the release below, so the caller sees what the last holder did.
+  // Whether the lock was open at this load. acquire: pairs with the release below, so the caller sees what the last holder did.
   [[nodiscard]] GPUHEAP_FN bool is_open() const { return simt::global_ref<simt::uint32_t>{*word}.load(simt::acquire) == 0; }
 
-  // Runs f() as run() does, or returns false because a thread holds the lock. For threads that do something else while they wait. The work
-  // is inside the loop, as in run().
+  // Runs f() under the lock and returns true, or returns false because a thread holds the lock. For threads that do other work between two
+  // tries. f() runs inside the caller's loop, as it must: see run().
   template <class F>
   GPUHEAP_FN bool try_run(F&& f) const {
     simt::global_ref<simt::uint32_t> const held{*word};
@@ -29,12 +30,13 @@ struct spin_lock {
     return true;
   }
 
-  // Runs f() while no other thread holds the lock, after what earlier holders did.
+  // Runs f() under the lock. f() sees what earlier holders did.
   template <class F>
   GPUHEAP_FN void run(F&& f) const {
     simt::back_off pause;
-    // Ends: the holder waits for nothing and threads are scheduled independently, so it opens the lock even if a diverged lane of its own
-    // warp waits here. The work lies inside the loop, so that no lane that is done waits at the loop's end for one that is not. Blocking.
+    // Ends: the holder waits for no thread, and threads are scheduled independently, so the holder opens the lock even if a diverged lane
+    // of its own warp waits here. The work lies inside the loop: behind the loop, the holder could be made to wait for lanes of its warp
+    // that are still in the loop, and these wait for the lock. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       if (try_run(f)) {

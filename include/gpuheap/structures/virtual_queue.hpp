@@ -20,16 +20,17 @@
 //
 // The directory finds a segment:
 //   array_directory   a ring of {number, block}. A segment leaves the ring when its last entry is popped
-//   list_directory    a linked list: each record names the next segment's block. A search begins at the first segment, at an eighth
-//                     segment, or at a recently used one. Segments leave in order, the last one only when there is a next one
+//   list_directory    a linked list: each record names the next segment's block. A search begins at the first segment, at one whose number
+//                     is a multiple of 8, or at a recently used one. Segments leave in order, the last one only when there is a next one
 //
 // A segment stays while a thread has a ticket of it that is not popped. A thread with a ticket therefore finds its segment. If the
-// directory does not contain it yet, the thread waits for the one that adds it. That thread in turn waits only, in array_directory, for
-// threads that remove an older segment from the same slot, and these wait for no other thread.
+// directory does not contain the segment yet, the thread waits for the thread that adds it. In list_directory the adding thread waits for
+// no thread. In array_directory it waits for threads that remove an older segment from the same slot of the ring, and these wait for no
+// other thread.
 //
 // Waiting: a pop waits for the push of its ticket. That push has claimed room, and waits at most for the thread that adds its segment. A
-// push without room waits for threads that add segments. Order: memory accesses before a push happen before those that depend on the value
-// that is popped, as by a `consume` load (simt/atomic.hpp).
+// push without room waits for threads that add segments. Order: the pop of a value is a `consume` load of it (simt/atomic.hpp), so memory
+// accesses before the push happen before the accesses that depend on the popped value.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -94,11 +95,12 @@ struct array_directory {
     // relaxed: the store to the slot publishes the segment.
     simt::uint32_t const segment = added().fetch_add(1, simt::relaxed);
     simt::back_off pause;
-    // Ends: the slot holds the segment of an earlier lap. Fewer segments than places exist, so a later segment than that has gone already,
-    // and pushes and pops have got all tickets of the earlier one. Their threads find it, and wait for no other thread. Blocking.
+    // Ends: the slot holds a segment of an earlier lap. Fewer segments exist than the ring has slots, so a later segment than that one has
+    // left the ring already, and pushes and pops have got all tickets of the one in the slot. The threads with these tickets find it, and
+    // wait for no other thread. Blocking.
     GPUHEAP_NO_UNROLL
     while (slot(segment).load(simt::relaxed) != 0) pause.wait();
-    // release: the block's places are empty. Pairs with find().
+    // release: publishes the empty places. Pairs with find().
     slot(segment).store(segment_place::of(segment, block).bits, simt::release);
   }
   // The block of a segment of which the caller has a ticket.
@@ -119,16 +121,17 @@ struct array_directory {
     }
     return block;
   }
-  // For vacate(): gives up a segment. Its last n places count as popped now, and no later segment has room. True: its block has gone back
+  // For vacate(): gives up a segment. Its last n places count as popped now, and no later segment has room. True: the block has gone back
   // to the pool.
   template <class Queue, class Storage>
   [[nodiscard]] GPUHEAP_FN bool leave(Queue const& queue, simt::uint32_t segment, unsigned n, Storage const& storage) const {
     return n != 0 && popped(queue, segment, find(segment, true, storage), n, storage);
   }
-  // Counts n popped entries of a segment. True: they were its last, and the block has gone back.
+  // Counts n popped entries of a segment. True: they were its last entries, and the block has gone back to the pool.
   template <class Queue, class Storage>
   GPUHEAP_FN bool popped(Queue const& queue, simt::uint32_t segment, simt::uint32_t block, unsigned n, Storage const& storage) const {
-    // relay: the last addition comes after the reads of all other pops, which have been answered, and before the block goes back.
+    // relay: the last addition comes after the reads of all other pops, whose results were used before their additions, and before the
+    // block goes back.
     simt::note_performed();
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::relay)};
     if (before.popped() + n != queue.places()) return false;
@@ -145,12 +148,13 @@ struct array_directory {
   [[nodiscard]] GPUHEAP_FN ref slot(simt::uint32_t segment) const { return ref{ring[segment & (capacity - 1)]}; }
 };
 
-// Finds segments in a list that records form. Device, any thread. Directories of one pool lie less than 2^32 bytes apart.
+// Finds segments in a linked list of records. Device, any thread. All directories of a pool lie less than 2^32 bytes apart.
 struct list_directory {
   using ref = simt::global_ref<simt::uint64_t>;
   static constexpr unsigned lg_stride = 3, num_stones = 128;
   // All words are segment_place. `first`: the first segment in the list. `last`: the last one, or the next segment's number without a block
-  // if the list is empty. `recent`: the segments of a recent push and a recent pop. `stones`: each eighth of the latest 1024 segments.
+  // if the list is empty. `recent`: the segments of a recent push and of a recent pop. `stones`: those of the latest 1024 segments whose
+  // numbers are multiples of 8.
   struct words {
     alignas(32) simt::uint64_t first = 0;
     alignas(32) simt::uint64_t last = 0;
@@ -167,7 +171,8 @@ struct list_directory {
   [[nodiscard]] GPUHEAP_FN simt::uint32_t next_segment() const { return after({ref{at->last}.load(simt::relaxed)}); }
   template <class Queue, class Storage>
   GPUHEAP_FN void add(Queue const& queue, simt::uint32_t block, Storage const& storage) const {
-    // relaxed: a thread that links to the segment reads `last` first, and a thread that pops from it reads its number first.
+    // relaxed: a thread that links the next segment to this one reads `last` first, and a thread that pops from this one reads its number
+    // first.
     ref{*storage.record(block)}.store(0, simt::relaxed);
     segment_place before{ref{at->last}.load(simt::relaxed)}, mine;
     // Ends: a pass that goes on lost the word to another thread's segment. Lock-free.
@@ -179,10 +184,10 @@ struct list_directory {
     // release: the block's places and its record are empty. Pairs with find(). The store comes after the exchange, so that no two blocks
     // have this number at once.
     ref{*storage.number(block)}.store(number_of(mine.segment()), simt::release);
-    // relaxed: a search that begins there checks the number.
+    // relaxed: a search that begins at this segment checks its number.
     if (mine.segment() % (1u << lg_stride) == 0) stone(mine.segment()).store(mine.bits, simt::relaxed);
     if (before.none()) {
-      // release: other threads begin here. Pairs with give_finished().
+      // release: other threads begin their searches at this segment. Pairs with give_finished().
       ref{at->first}.store(mine.bits, simt::release);
       return;
     }
@@ -196,13 +201,13 @@ struct list_directory {
   [[nodiscard]] GPUHEAP_FN simt::uint32_t find(simt::uint32_t segment, bool pops, Storage const& storage) const {
     // consume: orders the accesses to the block's places. Pairs with the release below.
     segment_place const recent{ref{at->recent[pops]}.load(simt::consume)};
-    // relaxed, both: hints where the search may begin.
+    // relaxed, both: hints for the begin of the search.
     segment_place const stone_before{stone(segment).load(simt::relaxed)}, first{ref{at->first}.load(simt::relaxed)};
     if (!recent.none() && recent.segment() == segment) return recent.block();
     segment_place here = nearer(first, nearer(recent, stone_before, segment), segment);
     simt::back_off pause;
     // Ends: another thread adds the next segment, or its stores become visible; see the head of this file. If a block on the way belongs to
-    // another segment by now, or the search began behind the wanted segment, it begins again at the first segment, which is never behind
+    // another segment by now, or if the search began after the wanted segment, it begins again at the first segment, which is never after
     // the wanted one. Blocking.
     GPUHEAP_NO_UNROLL
     while (true) {
@@ -219,7 +224,8 @@ struct list_directory {
   }
   template <class Queue, class Storage>
   GPUHEAP_FN void popped(Queue const& queue, simt::uint32_t, simt::uint32_t block, unsigned n, Storage const& storage) const {
-    // relay: the last addition comes after the reads of all other pops, which have been answered; see give_finished().
+    // relay: the last addition comes after the reads of all other pops, whose results were used before their additions; see
+    // give_finished().
     simt::note_performed();
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::relay)};
     if (before.popped() + n == queue.places() && before.has_next()) give_finished(queue, storage);
@@ -234,7 +240,8 @@ struct list_directory {
     }
     // acq_rel: comes after all pops.
     segment_record const before{ref{*storage.record(last.block())}.fetch_add(n, simt::acq_rel)};
-    // If other threads still pop from this segment or an earlier one, it stays until a next one is added. Otherwise no thread has a ticket.
+    // If other threads still pop from this segment or an earlier one, the segment stays until a next one is added. Otherwise no thread has
+    // a ticket in it.
     if (before.popped() + n != queue.places() || ref{at->first}.load(simt::acquire) != last.bits) return false;
     ref{at->first}.store(0, simt::relaxed);
     ref{at->last}.store(simt::uint64_t{segment + 1} << 32, simt::relaxed);
@@ -249,8 +256,8 @@ struct list_directory {
   [[nodiscard]] GPUHEAP_FN ref stone(simt::uint32_t segment) const { return ref{at->stones[segment >> lg_stride & (num_stones - 1)]}; }
   // The number of the segment after the last.
   [[nodiscard]] GPUHEAP_HD static simt::uint32_t after(segment_place last) { return last.none() ? last.segment() : last.segment() + 1; }
-  // The one from which the search to the segment is shorter. A place behind the segment counts as farther than any before it, and no place
-  // as farthest.
+  // Of two segments, the one from which the list leads to `segment` in fewer steps. One after `segment` is worse than any before it, and an
+  // empty segment_place is worst.
   [[nodiscard]] GPUHEAP_HD static segment_place nearer(segment_place one, segment_place other, simt::uint32_t segment) {
     return !one.none() && (other.none() || segment - one.segment() <= segment - other.segment()) ? one : other;
   }
@@ -312,7 +319,7 @@ class virtual_queue {
 
   [[nodiscard]] GPUHEAP_HD unsigned places() const { return 1u << lg_places_; }
 
-  // Called by all lanes of a group. Pushes the values of as many lanes as find room, in the order of their ranks. Returns their number.
+  // Called by all lanes of a group. Pushes the values of as many lanes as get room, those of the lowest ranks. Returns their number.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN unsigned push(warp_group group, simt::uint32_t value, Storage const& storage) const {
     simt::uint64_t first = 0;
@@ -321,7 +328,7 @@ class virtual_queue {
     got = group.from_leader(got);
     if (got != group.size()) got = group.from_leader(claim_of_more(group, group.size(), got, storage));
     if (got != 0 && group.leads())
-      first = ref64{*word<simt::uint64_t>(tail_at)}.fetch_add(got, simt::relaxed);  // relaxed: the accesses to the places order
+      first = ref64{*word<simt::uint64_t>(tail_at)}.fetch_add(got, simt::relaxed);  // relaxed: the accesses to the places give the order
     first = group.from_leader(first);
     if (group.rank() < got) {
       simt::uint64_t const ticket = first + group.rank();
@@ -334,7 +341,7 @@ class virtual_queue {
     return got;
   }
 
-  // The same for value, value + 1, ... value + n - 1, n > 0. Returns how many of them found room.
+  // The same for the values value, value + 1, ... value + n - 1, n > 0. Returns how many of them got room.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN unsigned push_run(warp_group group, simt::uint32_t value, unsigned n, Storage const& storage) const {
     simt::uint64_t first = 0;
@@ -360,8 +367,8 @@ class virtual_queue {
     return got;
   }
 
-  // Called by all lanes of a group. Pops up to `wanted` values, at most one a lane, for the lanes of the lowest ranks. Returns their
-  // number, which is less than `wanted` only if the queue has no more.
+  // Called by all lanes of a group. Pops up to `wanted` values (at most the group's size), one for each of the lanes of the lowest ranks.
+  // Returns their number, which is less than `wanted` only if the queue has no more.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN unsigned pop(warp_group group, unsigned wanted, simt::uint32_t& value, Storage const& storage) const {
     simt::uint64_t first = 0;
@@ -369,7 +376,7 @@ class virtual_queue {
     if (group.leads()) {
       got = claim(*word(items_at), wanted);
       if (got != 0)
-        first = ref64{*word<simt::uint64_t>(head_at)}.fetch_add(got, simt::relaxed);  // relaxed: the accesses to the places order
+        first = ref64{*word<simt::uint64_t>(head_at)}.fetch_add(got, simt::relaxed);  // relaxed: the accesses to the places give the order
     }
     got = group.from_leader(got);
     first = group.from_leader(first);
@@ -387,13 +394,14 @@ class virtual_queue {
     return got;
   }
 
-  // Gives the last segments back if the queue is empty and no thread pushes or pops. Otherwise an empty queue keeps segments with room.
-  // False: no block has gone back.
+  // Gives the last segments back to the pool if the queue is empty and no thread pushes or pops; without this call an empty queue keeps
+  // segments with room. False: no block has gone back.
   template <class Storage>
   [[nodiscard]] GPUHEAP_COLD bool vacate(Storage storage) const {
     if (!has_segments() || size() != 0 || !room().try_close()) return false;
-    // relaxed, all: no segment is added now. A read-modify-write has read the tail. A thread that owns all places behind the tail is alone
-    // with the queue's end, and the tail does not move. If the head is also at the tail, no thread can pop until a segment is added.
+    // relaxed, all: no segment is added now, and a read-modify-write reads the tail. A thread that has claimed all places after the tail is
+    // the only one that could push there, so the tail does not move. If the head is at the tail too, no thread can pop until a segment is
+    // added.
     simt::uint64_t tail = ref64{*word<simt::uint64_t>(tail_at)}.fetch_add(0, simt::relaxed);
     unsigned const rest = (directory_.next_segment() << lg_places_) - static_cast<unsigned>(tail);
     unsigned const got = rest != 0 ? room().try_acquire(rest) : 0;
@@ -421,18 +429,19 @@ class virtual_queue {
   template <class Storage>
   GPUHEAP_FN void give(simt::uint32_t block, Storage const& storage) const {
     storage.give(block);
-    // release: a thread that sees the lower count also sees that the block went back.
+    // release: a thread that sees the lower count also sees the block in the pool.
     ref{*word(segments_at)}.fetch_sub(1, simt::release);
   }
   // Whether the queue has segments, or one is being added. relaxed: a hint; exact if an acquire fence follows.
   [[nodiscard]] GPUHEAP_FN bool has_segments() const { return ref{*word(segments_at)}.load(simt::relaxed) != 0; }
 
-  // The number of entries that no pop has claimed, as seen now. Without pushes and pops under way, all entries.
+  // The number of entries that no pop has claimed, as this load sees it. While no push or pop is under way, it is the number of all
+  // entries.
   [[nodiscard]] GPUHEAP_FN unsigned size() const {
     auto const n = static_cast<int>(ref{*word(items_at)}.load(simt::relaxed));
     return n > 0 ? static_cast<unsigned>(n) : 0;
   }
-  // The k-th entry, k < size(). Valid only without pushes and pops under way.
+  // The k-th entry, k < size(). Only while no push or pop is under way.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN simt::uint32_t peek(unsigned k, Storage const& storage) const {
     simt::uint64_t const ticket = ref64{*word<simt::uint64_t>(head_at)}.load(simt::relaxed) + k;
@@ -442,20 +451,20 @@ class virtual_queue {
  private:
   using ref = simt::global_ref<simt::uint32_t>;
   using ref64 = simt::global_ref<simt::uint64_t>;
-  // The words lie apart, because all threads of a device may push and pop at once. In one cache line their atomics would go through one
-  // slice of the L2, one after the other.
+  // The words lie apart, because all threads of a device may push and pop at once. If the words lay in one cache line, one slice of the L2
+  // would serve all their atomics one after the other.
   static constexpr unsigned room_at = 0, items_at = 1024, head_at = 2048, tail_at = 3072, segments_at = 3584, state_bytes = 4096;
   static_assert(sizeof(batch_semaphore::words) <= items_at);
 
   [[nodiscard]] GPUHEAP_FN batch_semaphore room() const { return {word<batch_semaphore::words>(room_at)}; }
-  // Takes up to `wanted` from a count, and less only if the count is lower.
+  // Subtracts up to `wanted` from a count, and returns how much: less than `wanted` only if the count was lower.
   [[nodiscard]] GPUHEAP_FN static unsigned claim(simt::uint32_t& count, unsigned wanted) {
     ref const there{count};
     // relaxed, all: the count only limits the number of pops. The load comes first, so that an exhausted count is not written.
     if (static_cast<int>(there.load(simt::relaxed)) <= 0) return 0;
     unsigned got = 0;
-    // Ends: a pass that goes on saw a positive count after it had returned its excess, so another thread's push or pop has ended meanwhile.
-    // Lock-free.
+    // Ends: a pass that goes on saw a positive count after it had added its rest again, so another thread's push or pop has ended
+    // meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       auto const before = static_cast<int>(there.fetch_sub(wanted, simt::relaxed));
@@ -474,8 +483,8 @@ class virtual_queue {
     unsigned missing = wanted - got;
     bool wants = false;
     simt::back_off pause;
-    // Ends: a pass that goes on saw other threads add segments, which wait for no thread of this loop; or lost room or a block to other
-    // threads; or was the last before it registers its want. Blocking.
+    // Ends: a pass that goes on saw other threads add segments, and these wait for no thread in this loop; or it lost room or a block to
+    // other threads; or it registered its want; or it added a segment and wants more. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool decided = false; !decided;) {
       simt::uint32_t block = no_block;
@@ -486,7 +495,7 @@ class virtual_queue {
         if (missing != 0 && may_add(storage)) {
           if (room().may_make(places())) block = take_block(storage);
         } else if (missing != 0 && !room().is_making()) {
-          // Threads that have finished adding by now may have left room.
+          // Threads that have finished adding segments meanwhile may have left room.
           missing -= claim_wanted(missing, true);
           decided = true;
         }
@@ -521,7 +530,8 @@ class virtual_queue {
   [[nodiscard]] GPUHEAP_FN bool may_add(Storage const& storage) const {
     return storage.may_have_any() && ref{*word(segments_at)}.load(simt::relaxed) < directory_.most_segments();
   }
-  // Takes a block for a segment that the caller has announced. no_block: there is none, and the announcement is withdrawn.
+  // Takes a block for a segment, after may_make() has allowed the caller to make one. no_block: the pool has none, or the queue has its
+  // most segments; the caller's expected units are withdrawn.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN simt::uint32_t take_block(Storage const& storage) const {
     // relaxed, both. The count rises before the block is taken, so that a thread that finds no block left sees that a segment exists.
@@ -534,7 +544,7 @@ class virtual_queue {
     }
     return block;
   }
-  // Called by all lanes of a group: together they empty the places of a segment.
+  // Empties the places of a segment: all lanes of a group call, and share the work.
   GPUHEAP_FN void empty(warp_group group, simt::uint32_t* first) const {
     unsigned const lanes = group.size();
     simt::sync_warp(group.mask);  // passes on to all lanes what the leader acquired with the block

@@ -8,7 +8,7 @@
 //   clSetKernelArg(kernel, 0, sizeof buffer, &buffer);       // __kernel void own(__global kma_heap* heap, ...) { ... kma_malloc(heap, 64)
 //   ... }
 //
-// What kernels may call, kma.cl says. Blocks stay from kernel to kernel, as offsets from the heap's start.
+// The head of kma.cl lists the functions that kernels may call. Blocks stay from kernel to kernel, as offsets from the heap's start.
 #pragma once
 
 #include <gpuheap_opencl/layout.hpp>

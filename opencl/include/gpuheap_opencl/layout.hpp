@@ -1,4 +1,4 @@
-// Where the parts of a KMA heap lie in its buffer: what the host prepares and kma.cl goes by. Needs no OpenCL.
+// The places of a KMA heap's parts in its buffer, which the host prepares and kma.cl uses. Needs no OpenCL.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-"""Which allocator is best for which pattern of use, from measured rows."""
+"""The best allocator for each pattern of use, from measured rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How each allocator stands beside the best one at every point: `gpuheap standing`."""
+"""The distance of each allocator from the best one at every point: `gpuheap standing`."""
 
 from __future__ import annotations
 

@@ -82,11 +82,11 @@ def score_section(found: Standing, subject: str, suites: Sequence[str], device: 
     named = f"`{'`, `'.join(suites[:-1])}` and `{suites[-1]}`" if len(suites) > 1 else f"`{suites[0]}`"
     lines = [
         "",
-        f"The recorded tables of an {device}, suites {named}. Of {own.points} points {subject} is the best at {own.best}, "
-        f"within 5 % of the best at {own.within(1.05)},",
-        f"within 10 % at {own.within(1.1)}; {own.beyond(1.3)} points are over 1.3 times the best, and {own.beyond(1.5)} over 1.5 times.",
+        f"The score is of the recorded tables of {device}, suites {named}. Of {own.points} points `{subject}` is the best at {own.best}, "
+        f"within 5 % of the best at {own.within(1.05)}, and within 10 % at {own.within(1.1)}.",
+        f"At {own.beyond(1.3)} points it takes over 1.3 times the best, and at {own.beyond(1.5)} over 1.5 times.",
         "",
-        "![The share of points at which an allocator takes at most so many times the best](images/standing.svg)",
+        "![For each allocator, the share of points at which it takes at most a given multiple of the best](images/standing.svg)",
         "",
         "| allocator | points | best | within 5 % | over 1.3 times | failed |",
         "|---|---|---|---|---|---|",

@@ -1,4 +1,4 @@
-"""How much slower than a reference an allocator is: rows that follow from other rows of the same points."""
+"""The slowdown of an allocator over a reference: rows that follow from other rows of the same points."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class RefusedFrees(HeapError):
 
 
 class Misused(HeapError):
-    """A checked heap has found a wrong free, or a write outside of a live block."""
+    """A checked or hardened heap has found a wrong free, or a checked one a write outside of a live block."""
 
 
 class CudaError(HeapError, RuntimeError):

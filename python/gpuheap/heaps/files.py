@@ -1,4 +1,4 @@
-"""Where the installed parts lie: the library, device code for linkers, headers, CMake files."""
+"""The places of the installed parts: the library, device code for linkers, headers, CMake files."""
 
 from __future__ import annotations
 

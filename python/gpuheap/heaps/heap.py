@@ -82,8 +82,10 @@ class Heap:
     `buffer`: device memory of CuPy, PyTorch, RMM, Numba, DLPack, or (address, bytes), which the heap keeps alive.
     `device`: the number of the GPU, or a device of PyTorch or CuPy; by default the buffer's, or the one that is current.
     `memory`: "device", "managed" or "pinned", for a heap of a `size`.
-    `allocator`: "sharded_spans", or "checked", the same with a header and a guard around each block: check() then looks at all blocks, and raises Misused
-    for wrong frees and for writes outside of live blocks. It takes several times as long, and does not grow. Kernels are the same for both.
+    `allocator`: "sharded_spans", or the same in a heap of another kind; kernels are the same for all.
+        "hardened": every wrong free is refused and breaks nothing, and check() raises Misused for it.
+        "checked": a header and a guard lie around each block; check() looks at all blocks, and raises Misused for wrong frees and for writes outside of
+        live blocks. Such a heap takes several times as long, and does not grow.
     `stream`: the heap is ready for kernels that run on it later. Without one, the call waits, and it is ready for any stream.
 
     Kernels get `handle`. The heap ends when it is closed and no view of a block is left; a `with` statement closes it. One thread at a time

@@ -13,7 +13,7 @@ from gpuheap.heaps.files import library_path
 ABI_VERSION = 1
 CURRENT_DEVICE = -1
 MEMORY_KINDS = {"device": 0, "managed": 1, "pinned": 2}
-ALLOCATORS = {"sharded_spans": 0, "checked": 1}
+ALLOCATORS = {"sharded_spans": 0, "checked": 1, "hardened": 2}
 
 
 class Options(ctypes.Structure):

@@ -1,4 +1,4 @@
-"""How much of the papers' sweeps the rows hold, and the GPU time that the rest takes."""
+"""The share of the papers' sweeps that the rows hold, and the GPU time that the rest takes."""
 
 from __future__ import annotations
 

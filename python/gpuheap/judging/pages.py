@@ -23,7 +23,7 @@ from gpuheap.judging.coverage import (
     spoken_minutes,
 )
 from gpuheap.judging.evidence import fields_of
-from gpuheap.judging.judge import FAILS, HOLDS, PUBLISHED, VERDICTS, Judged, named
+from gpuheap.judging.judge import FAILS, HOLDS, PUBLISHED, UNDECIDED, VERDICTS, Judged, named
 from gpuheap.judging.language import Paper
 from gpuheap.judging.printed import PrintedValue, load_printed
 from gpuheap.metrics import METRICS
@@ -77,12 +77,14 @@ def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
     lines = [
         f"# {paper.title}",
         "",
-        f"{paper.cite}; measured there on {paper.machine}, here on {told.device}. {len(mine)} sentences of the paper: {_counts(mine)}.",
+        f"This page compares the sentences, figures and numbers of the paper ({paper.cite}) with the tables measured here. "
+        f"The paper measured on {paper.machine}, and these tables are of {told.device}. Comparative sentences of the paper: {len(mine)}; {_counts(mine)}. "
+        "`docs/claims.md` explains verdicts and numbers.",
         "",
         "```sh",
-        f"gpuheap bench {' '.join(used)} --for-claims --minutes 9   # again until nothing is open; any GPU of the kind goes on",
-        f"gpuheap bench {' '.join(every)}   # the figures and tables in full",
-        f"gpuheap claims --paper {paper.name}",
+        f"gpuheap bench {' '.join(used)} --for-claims --minutes 9   # repeat until no claim is open, on any GPU of the same kind",
+        f"gpuheap bench {' '.join(every)}   # every point of the figures and tables",
+        f"gpuheap claims --paper {paper.name}   # the verdicts",
         "```",
         "",
         _cost(paper, told),
@@ -114,7 +116,7 @@ def with_summary(page: str, told: Evaluation) -> str:
 def _summary(told: Evaluation) -> str:
     total = len(told.judged)
     lines = ["", "", f"Of {total} comparative sentences of the papers: {_counts(told.judged)}. {_cost_of_all(told)}", "", "## Headlines", ""]
-    lines += ["| paper | what it says | on this GPU | why not |", "|---|---|---|---|"]
+    lines += ["| paper | the paper says | on this GPU | why not |", "|---|---|---|---|"]
     for paper in told.papers:
         by_name = {one.claim.name: one for one in told.of(paper)}
         for name in paper.headline:
@@ -132,7 +134,8 @@ def _summary(told: Evaluation) -> str:
     figures = figures_of(SUITES, told.suites, told.points)
     partly = [figure for figure in figures if figure.coverage.missing_minutes]
     drawn = len({(figure.suite, figure.name) for figure in figures})
-    lines += ["", f"The suites repeat {drawn} figures and tables of the papers. {'These are not in full:' if partly else 'All are in full.'}"]
+    completeness = "These are measured in part:" if partly else "All points of them are measured."
+    lines += ["", f"The suites repeat {drawn} figures and tables of the papers. {completeness}"]
     if partly:
         lines += ["", "| paper | figure | case | measured | GPU time missing |", "|---|---|---|---|---|"]
         told_of = dict.fromkeys((figure.suite, figure.name, f"`{figure.case}`", figure.coverage) for figure in partly)
@@ -166,7 +169,7 @@ def _coverage_line(name: str, found: Coverage) -> str:
 
 def _counts(judged: Iterable[Judged]) -> str:
     counts = Counter(one.verdict for one in judged)
-    words = {HOLDS: "hold", FAILS: "do not hold here", PUBLISHED: "are about the published code only"}
+    words = {HOLDS: "hold", FAILS: "do not hold here", UNDECIDED: "undecided", PUBLISHED: "about the published code only"}
     return ", ".join(f"{counts[verdict]} {words.get(verdict, verdict)}" for verdict in VERDICTS if counts[verdict])
 
 
@@ -184,16 +187,17 @@ def _cost(paper: Paper, told: Evaluation) -> str:
     programs = [told.suites[name] for name in suites_of(paper) if name in told.suites and told.suites[name].programs]
     if programs:
         runs = sum(row.runs for row in {row.key: row for row in rows}.values())
-        time = f"{spoken_minutes(runs * SECONDS_OF_A_PROGRAM / 60)} of one H200 for {runs:,} runs of programs{_certainty(rows)}"
+        time = f"{spoken_minutes(runs * SECONDS_OF_A_PROGRAM / 60)} of one H200, for {runs:,} runs of programs{_certainty(rows)}"
     else:
-        time = f"about {spoken_minutes(points / POINTS_PER_MINUTE)} of one H200 at {POINTS_PER_MINUTE} points a minute, as `--quick` takes them"
+        time = f"about {spoken_minutes(points / POINTS_PER_MINUTE)} of one H200, at the {POINTS_PER_MINUTE} points a minute of `--quick`"
     missing = NOTHING
     for name in all_suites_of(paper, told.suites):
         if name in told.suites:
             missing += coverage_of_suite(told.suites[name], told.points)
     return (
-        f"The recorded tables hold {points:,} points of {len(there)} allocators and baselines, {len(there & asked)} of which the sentences name: "
-        f"{time}; {format_bytes(sum(len(row.line) for row in rows))} of disk. In full: {missing.words}."
+        f"The recorded tables hold {points:,} points of {len(there)} allocators and baselines; the sentences name {len(there & asked)} of these. "
+        f"To measure the points takes {time}. The tables take {format_bytes(sum(len(row.line) for row in rows))} of disk. "
+        f"Measured of the whole suites: {missing.words}."
     )
 
 
@@ -217,7 +221,8 @@ def _certainty(rows: Sequence[Row]) -> str:
 def _figures(figures: Sequence[Figure], images: Path, linked: str) -> list[str]:
     if not figures:
         return []
-    lines = ["## Figures", "", "The paper's figures as the suite repeats them, on this GPU. Open marks in pictures are numbers that the paper prints."]
+    about = "The table lists the paper's figures, and the cases of the suite that repeat them. Open marks in a picture are numbers that the paper prints."
+    lines = ["## Figures", "", about]
     lines += ["", "| in the paper | here | measured |", "|---|---|---|"]
     for figure in figures:
         what = f"`{figure.case}`: {', '.join(figure.metrics)}{f' ({figure.where})' if figure.where else ''}"
@@ -240,7 +245,7 @@ def _numbers(values: Sequence[PrintedValue], rows: Sequence[Row]) -> list[str]:
     found = [(value, ours) for value in values if value.comparable and (ours := _row_of(value, measured)) is not None]
     if not found:
         return []
-    lines = ["## Numbers", "", "The numbers that the paper prints and that may stand beside those of another machine: ratios, shares, counts, registers."]
+    lines = ["## Numbers", "", "The table has the numbers of the paper that compare with those of another machine: ratios, shares, counts and registers."]
     lines += ["", "| at | allocator | point | metric | the paper | here |", "|---|---|---|---|---|---|"]
     for value, own in found:
         assert own.statistics is not None
@@ -263,7 +268,8 @@ def _bounds(rows: Sequence[Row]) -> list[str]:
             medians.setdefault((row.allocator, point, row.parameters.get("registers", "")), {})[row.metric] = row.statistics.median
     if not medians:
         return []
-    lines = ["## Bounds on registers", "", "All other rows are of kernels without a bound. With the bound that suits an allocator best, its own kernels take:"]
+    about = "All other rows are of kernels compiled without a bound on registers. This table has each allocator's times with the bound that suits it best:"
+    lines = ["## Bounds on registers", "", about]
     lines += ["", "| allocator | registers | point | malloc: no bound | best bound | free: no bound | best bound |", "|---|---|---|---|---|---|---|"]
     for allocator, point, bound in medians:
         plain, best = medians.get((allocator, point, "none")), medians[allocator, point, bound]

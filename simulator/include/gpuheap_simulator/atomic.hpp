@@ -1,7 +1,8 @@
-// Atomic operations of lanes. Each is a scheduling point, then the operation on the real memory. In the weak mode, the model then decides
-// what a load returns.
+// Atomic operations of lanes. Each passes a scheduling point, and then performs the operation on the real memory. In the weak mode, the
+// memory model then decides which value a load returns.
 //
-// On the host side (no current lane) they are the plain atomic operations. T: trivially copyable, 1, 2, 4 or 8 bytes, naturally aligned.
+// On the host side (current() is null) they are the compiler's atomic operations, without a scheduling point. T is trivially copyable, has
+// 1, 2, 4 or 8 bytes, and is naturally aligned.
 #pragma once
 
 #include <gpuheap_simulator/lane.hpp>
@@ -13,17 +14,19 @@
 
 namespace gpuheap::simulator {
 
-// The weak mode's part of each operation, told after the real memory was read or changed. Values are zero-extended bit patterns.
+// The weak mode's part of each operation. The atomic operations call it after they have read or changed the real memory. Values are
+// zero-extended bit patterns.
 namespace weak {
-// `latest` is what memory holds; returns what the load sees. `cached`: coherence with the lane's earlier reads is not kept (an L1 line).
+// `latest` is the value in the real memory. Returns the value that the load sees: `latest` or an older one. With `cached`, the load may
+// read an old line of the L1, so it need not be coherent with the lane's earlier reads.
 [[nodiscard]] std::uint64_t load(lane* me, void const* p, unsigned size, std::uint64_t latest, order o, bool cached);
 void store(lane* me, void const* p, unsigned size, std::uint64_t before, std::uint64_t after, order o);
 void read_modify_write(lane* me, void const* p, unsigned size, std::uint64_t before, std::uint64_t after, order o);
-// A compare-exchange that failed: a load that saw the latest value.
+// Records a compare-exchange that failed: a load that saw the latest value.
 void observe(lane* me, void const* p, unsigned size, std::uint64_t latest, order o);
 void fence(lane* me, order o);
 void note_performed(lane* me);
-// Checks a plain access for data races; called before a read, after a write. Any size.
+// Checks a plain access of any size for data races. Called before a read, and after a write.
 void plain_read(lane* me, void const* p, std::size_t bytes);
 void plain_write(lane* me, void const* p, std::size_t bytes);
 }  // namespace weak
@@ -165,7 +168,7 @@ template <class T>
   return won;
 }
 
-// Integers, and pointers (in elements).
+// T is an integer or a pointer. For a pointer, `amount` counts elements.
 template <class T, class Difference>
 [[gnu::always_inline]] inline T fetch_add(T& object, Difference amount, order o, site where) {
   return detail::read_modify_write(
@@ -211,13 +214,14 @@ template <class T>
 }
 
 void fence(order o, site where);
-// Everything that this lane has done counts as performed by the whole device from now on: its relays carry it. No scheduling point.
+// In the weak mode, records that all that this lane has done and learned is visible to the whole device, so that its relays pass it on. No
+// scheduling point.
 inline void note_performed() {
   if (lane* const me = current(); me != nullptr && in_weak_mode(me)) [[unlikely]]
     weak::note_performed(me);
 }
 
-// Whether 16 bytes can change in one step on this processor.
+// Whether this processor has a compare-exchange of 16 bytes.
 [[nodiscard]] constexpr bool has_atomic_16() {
 #if defined(__x86_64__)
   return true;
@@ -225,8 +229,9 @@ inline void note_performed() {
   return false;
 #endif
 }
-// acquire on success and failure, release on success. In the weak mode it always sees the newest value. Both pointers to 16 bytes, `object`
-// aligned to 16.
+// A compare-exchange of 16 bytes: acquire on success and failure, release on success. In the weak mode it always sees the newest value.
+// Each pointer points to 16 bytes, and `object` is aligned to 16. Returns whether it stored `desired`; otherwise `*expected` becomes the
+// value found. Without has_atomic_16() it traps, or throws std::logic_error on the host.
 bool compare_exchange_16(void* object, void* expected, void const* desired, site where);
 
 // Plain accesses that the weak mode checks for data races. No scheduling points.

@@ -1,9 +1,10 @@
 // Running a test under many schedules.
 //
-// Seed s stands for a complete setting: odd seeds are in the weak mode, s / 2 chooses the scheduler (0: round_robin, 1: run_through, then
-// random and pct in turn, pct with depths 2 to 5), and s itself seeds it. So a failing seed is all that a replay needs:
+// A seed s stands for complete settings. Odd seeds run in the weak mode. s / 2 chooses the scheduler: 0 is round_robin, 1 is run_through,
+// and from 2 on random and pct alternate, pct with depths from 2 to 5. s itself seeds the scheduler. A failing seed is therefore all that a
+// replay needs:
 //   GPUHEAP_SIMULATOR_REPLAY=<seed>       makes every explore() of the process run that seed alone.
-//   GPUHEAP_SIMULATOR_FIRST_SEED=<seed>   makes it begin there, and run as many seeds as ever.
+//   GPUHEAP_SIMULATOR_FIRST_SEED=<seed>   makes every explore() begin at that seed, and run as many seeds as without it.
 #pragma once
 
 #include <gpuheap_simulator/settings.hpp>
@@ -20,22 +21,23 @@ namespace gpuheap::simulator {
 struct exploration {
   unsigned num_runs = 0;
   bool failed = false;
-  std::uint64_t seed = 0;  // of the first run that failed
-  std::string what;        // how it failed and how to replay it; empty if none did
+  std::uint64_t seed = 0;  // of the run that failed
+  std::string what;        // how that run failed, and how to replay it; empty if no run failed
 
   explicit operator bool() const { return !failed; }
 };
 
-// The settings that a seed stands for; what it does not choose comes from `base`. The step budget is at most 20 million points.
+// The settings that a seed stands for. `base` gives the settings that the seed does not choose, but a larger step budget is cut to 20
+// million points.
 [[nodiscard]] settings settings_of_seed(std::uint64_t seed, settings const& base = current_settings());
 
 namespace detail {
 [[nodiscard]] exploration explore(std::uint64_t num_seeds, std::function<bool()> const& body, settings const& base);
 }
 
-// Runs `body` once for each seed 0..num_seeds-1 (unless the environment says otherwise), on the calling thread, until one run fails: it
-// throws, or returns false. The body must set up all that it uses, as its launches are numbered anew in each run. `base` gives the
-// machine's size.
+// Runs `body` once for each seed 0..num_seeds-1 (or for the seeds that the environment variables above choose), on the calling thread,
+// until a run fails. A run fails if `body` throws a std::exception or returns false. `body` sets up all that it uses, because each run
+// numbers its launches from 0 again. `base` gives the other settings, such as the machine's size.
 template <class Body>
 [[nodiscard]] exploration explore(std::uint64_t num_seeds, Body&& body, settings const& base = current_settings()) {
   if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {

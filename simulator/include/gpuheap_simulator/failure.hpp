@@ -10,14 +10,15 @@ enum class failure_kind {
   deadlock,   // no lane can run
   livelock,   // the step budget was spent and no lane finished
   misuse,     // an operation called in a way that the hardware does not define
-  data_race,  // weak mode: two plain accesses, or a plain and an atomic one, unordered
+  data_race,  // weak mode: happens-before does not order two plain accesses, or a plain and an atomic one
   trap,       // device code called trap()
-  thrown,     // device code threw an exception
+  thrown,     // not thrown by launch(), which rethrows an exception of device code as it is
 };
 
 [[nodiscard]] char const* name_of(failure_kind kind);
 
-// The text names block, warp and lanes, the operation with its mask, the line of source, and the settings that replay the run.
+// The exception that launch() throws when a kernel fails. The text names the block, the warp and the lanes, the operation with its mask,
+// the line of source, and the settings that replay the run.
 class failure : public std::runtime_error {
  public:
   failure(failure_kind kind, std::string const& text) : std::runtime_error(text), kind_{kind} {}

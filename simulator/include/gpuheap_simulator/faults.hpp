@@ -1,21 +1,22 @@
-// Calls of the simulated runtime that fail, so that a test sees what their callers do then.
+// Makes calls of the simulated runtime fail, so that a test sees how the callers handle the failure.
 //
-// The calls are those of the host that can fail on a GPU: taking memory and addresses, copies, fills, launches, waits, questions. A call
-// that gives something back does not fail.
+// The calls that can fail are the host's calls that can fail on a GPU: reserving memory and addresses, copies, fills, launches, waits and
+// queries. A call that releases something does not fail.
 #pragma once
 
 #include <cstdint>
 
 namespace gpuheap::simulator {
 
-// @brief While it lives, counts the calls of the host thread that made it, and lets one of them fail, or that one and all later ones.
-// @note Scopes do not nest: a second one on the same thread takes the first one's place until it ends.
+// @brief While an object of this class lives, it counts the runtime calls of the host thread that constructed it, and makes one of them
+// fail, or that one and all later ones.
+// @note Scopes do not nest: a second scope on the same thread replaces the first until the second is destroyed.
 class scoped_fault {
  public:
   static constexpr std::uint64_t none = ~std::uint64_t{0};
 
-  // @param nth which call fails, counted from 0; none: calls are counted only
-  // @param ever_after whether all later calls fail too, as in a context that was lost
+  // @param nth the number of the call that fails, from 0; with `none`, no call fails, and the calls are only counted
+  // @param ever_after whether all later calls fail too, as after an error that corrupts a CUDA context
   explicit scoped_fault(std::uint64_t nth, bool ever_after = false);
   ~scoped_fault();
   scoped_fault(scoped_fault const&) = delete;
@@ -33,8 +34,8 @@ class scoped_fault {
   scoped_fault* before_;
 };
 
-// @brief Counts a call of this thread's. For the machine's own runtime.
-// @return whether the call is to fail
+// @brief Counts one call of the calling thread. The simulated runtime asks it at the start of each call that can fail.
+// @return whether the call must fail
 [[nodiscard]] bool call_fails() noexcept;
 
 }  // namespace gpuheap::simulator

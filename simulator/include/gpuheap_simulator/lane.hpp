@@ -1,7 +1,7 @@
 // One simulated GPU thread, and the scheduling point that every operation passes.
 //
-// Lanes are fibers. A lane belongs to one core (an OS thread's part of the machine) from start to end, so no two lanes of a core run at
-// once, and the core's own state needs no atomics. `current()` is null on the host side.
+// Lanes are fibers. One OS thread simulates one core. A lane stays on one core from start to end. So no two lanes of a core run at the same
+// time, and the core's own state needs no atomics. `current()` is null on the host side.
 #pragma once
 
 #include <gpuheap_simulator/operation.hpp>
@@ -19,19 +19,19 @@ struct block;
 struct stack;
 struct thread_view;  // weak mode
 
-// The part of a core that the inline paths use.
+// The members of a core that the inline functions use. The class `machine` derives from it.
 struct core {
-  std::int64_t points_left = 0;  // until the scheduler chooses a lane
+  std::int64_t points_left = 0;  // scheduling points until the scheduler chooses the next lane
   bool weak = false;
 };
 
 // A fiber that a switch can leave and resume.
 struct resumable {
-  void* context = nullptr;  // the storage of a boost::context::fiber: where it resumes
-  stack* on = nullptr;      // null: not started
+  void* context = nullptr;  // the storage of the boost::context::fiber that resumes it
+  stack* on = nullptr;      // null: it has not started, or has ended
 };
 
-// A switch touches the first cache line only.
+// A switch between lanes accesses only the first cache line of each.
 struct alignas(64) lane : resumable {
   core* home = nullptr;
   lane* next = nullptr;  // the next lane in the ring of lanes that can run
@@ -43,15 +43,15 @@ struct alignas(64) lane : resumable {
   operation doing = operation::none;
   std::uint8_t index = 0;  // in the warp
   bool runnable = false;
-  bool release_fenced = false;  // under TSan: a release fence precedes
+  bool release_fenced = false;  // under ThreadSanitizer: the lane has passed a release fence
 
   std::uint64_t value = 0;   // the lane's input to a warp operation
-  std::uint64_t result = 0;  // its output
+  std::uint64_t result = 0;  // the operation's output for the lane
   std::uint32_t mask = 0;
   std::uint32_t argument = 0;
   std::uint32_t global_index = 0;
-  std::uint32_t slot = 0;       // number of the lane among the resident ones of the core
-  std::uint64_t priority = 0;   // pct
+  std::uint32_t slot = 0;       // number of the lane among the core's resident lanes
+  std::uint64_t priority = 0;   // for the scheduler pct
   std::uint32_t run_index = 0;  // position in the scheduler's array
   thread_view* view = nullptr;
 
@@ -71,7 +71,7 @@ void reschedule(lane* me);
 
 [[nodiscard]] GPUHEAP_SIMULATOR_UNCHECKED inline bool in_weak_mode(lane const* me) { return me->home->weak; }
 
-// The operation that the lane does now, for reports.
+// Records the operation that the lane does now, for reports.
 GPUHEAP_SIMULATOR_UNCHECKED inline void note(lane* me, operation what, site where) {
   me->doing = what;
   me->file = where.file;
@@ -84,7 +84,7 @@ GPUHEAP_SIMULATOR_UNCHECKED inline void scheduling_point(lane* me, operation wha
   if (--me->home->points_left <= 0) detail::reschedule(me);
 }
 
-// ---- the calling thread. Device side only: on the host they throw.
+// ---- About the calling thread. On the host side these functions throw std::logic_error.
 
 [[nodiscard]] unsigned lane_id();
 [[nodiscard]] unsigned thread_in_block();
@@ -92,17 +92,18 @@ GPUHEAP_SIMULATOR_UNCHECKED inline void scheduling_point(lane* me, operation wha
 [[nodiscard]] unsigned block_id();
 [[nodiscard]] unsigned num_blocks();
 [[nodiscard]] unsigned sm_id();
-// The number of the launch, counted for the host thread since its settings began.
+// The number of the launch, counted from 0 among those of the host thread since its current scoped_settings began.
 [[nodiscard]] unsigned launch_id();
-// Simulated time, a function of the number of scheduling points passed: 32 cycles or 20 ns each. Reading it is a scheduling point itself,
-// so that a loop on a clock ends.
+// Simulated time: 32 cycles, or 20 ns, for each scheduling point passed. Reading a clock is itself a scheduling point, so that a loop that
+// waits for a time ends.
 [[nodiscard]] std::uint64_t clock_cycles(site where);
 [[nodiscard]] std::uint64_t clock_ns(site where);
 
-// A scheduling point that yields: run_through continues with the next lane, pct drops the caller below all others.
+// A scheduling point that ends the caller's turn: run_through continues with the next lane, and pct gives the caller the lowest priority.
+// Does nothing on the host side.
 void back_off(site where);
 
-// Ends the kernel: launch() throws failure_kind::trap.
+// Ends the kernel: launch() throws a failure of kind trap.
 [[noreturn]] void trap(site where);
 
 }  // namespace gpuheap::simulator

@@ -5,7 +5,7 @@
 
 namespace gpuheap::simulator {
 
-// A place in the source. `here()` as a default argument is the caller's line.
+// A place in the source. As a default argument, `here()` gives the line of the call.
 struct site {
   char const* file = nullptr;
   unsigned line = 0;
@@ -54,12 +54,12 @@ enum class operation : std::uint8_t {
 // The operation as device code spells it.
 [[nodiscard]] char const* name_of(operation what);
 
-// Memory orders, with the values of the compiler's __ATOMIC_ constants (and of std::memory_order), and three of GPUs, which the weak mode
-// tells apart:
-//   consume          a load or read-modify-write after which the lane's atomic accesses and plain writes come later than what was
-//                    released, but not its plain reads and its cached loads, which may find old lines in the L1
-//   relay            a consume that also passes on what has reached the whole device: what the lane learned, and what it did before its
-//                    last release. As the order of a store it only passes on
+// Memory orders. The first six have the values of the compiler's __ATOMIC_ constants and of std::memory_order. The weak mode distinguishes
+// three orders of GPUs:
+//   consume          a load or read-modify-write. What was released before the value that it reads happens before the lane's later atomic
+//                    accesses and plain writes, but not before its plain reads and cached loads, which may find old lines in the L1
+//   relay            a consume that also passes on what is visible to the whole device: what the lane acquired or consumed, and what it did
+//                    before its last release. A store with this order only passes on, and does not consume
 //   consume_release  a release that also consumes
 enum class order : int {
   relaxed = __ATOMIC_RELAXED,
@@ -78,7 +78,8 @@ enum class order : int {
   return o == order::release || o == order::acq_rel || o == order::seq_cst || o == order::consume_release;
 }
 
-// The compiler's constant of an order that is at least as strong: of a load (or a failed compare-exchange), a store, a read-modify-write.
+// Each gives the compiler's constant for an order that is at least as strong as `o`: for a load (or a failed compare-exchange), for a
+// store, and for a read-modify-write.
 [[nodiscard]] constexpr int load_constant(order o) {
   return o == order::relaxed || o == order::seq_cst ? static_cast<int>(o) : __ATOMIC_ACQUIRE;
 }

@@ -1,7 +1,9 @@
-// Which sanitizer watches this translation unit, and how the simulator's own inline code stays out of its sight.
+// Whether ThreadSanitizer checks this translation unit, and the attribute that excludes the simulator's own inline functions from its
+// checks.
 //
-// ThreadSanitizer sees each lane as a thread. The scheduler's hand-over from lane to lane is no synchronisation of the program, so
-// everything that belongs to the scheduler is unchecked, and so is the library itself (built without -fsanitize=thread).
+// ThreadSanitizer sees each lane as a thread. The scheduler's switch from lane to lane is not synchronisation of the program. So no
+// function of the scheduler is checked: the inline ones carry GPUHEAP_SIMULATOR_UNCHECKED, and the library is built without
+// -fsanitize=thread.
 #pragma once
 
 #if defined(__SANITIZE_THREAD__)

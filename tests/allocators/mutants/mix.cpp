@@ -1,5 +1,5 @@
-// Contended mixes on a heap of the default allocator, under many schedules, half of them with weak memory: what a mutant of its protocol
-// must fail. Prints how many schedules passed; exit code 1 at the first that did not, 2 if it cannot run.
+// Contended mixes on a heap of the default allocator, under many schedules, half of them with weak memory. A mutant of its protocol must
+// fail them. Prints how many schedules passed; exit code 1 at the first that did not, 2 if it cannot run.
 #include <gpuheap/allocators/sharded_spans.hpp>
 #include <gpuheap/simt/explore.hpp>
 #include <gpuheap/simt/launch.hpp>

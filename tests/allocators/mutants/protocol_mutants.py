@@ -110,7 +110,7 @@ MUTANTS = [
 
 
 def occurrences(mutant: Mutant) -> int:
-    """How many places of its header read as the mutant says."""
+    """The number of places of its header that read as the mutant says."""
     return (ROOT / "include" / "gpuheap" / mutant.header).read_text().count(mutant.old)
 
 

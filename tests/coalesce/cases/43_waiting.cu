@@ -1,4 +1,4 @@
-// Where a thread may wait for another one, that one must not be waiting for it in an allocation.
+// If a thread may wait for another one, the other thread must not wait for it in an allocation.
 __device__ int lock, flag, serving;
 __device__ void take() {
   while (atomicCAS(&lock, 0, 1) != 0) __nanosleep(20);

@@ -17,7 +17,7 @@ ROOT = HERE.parents[2]
 BUILD = ROOT / "build" / "host"
 TOOL = BUILD / "tools" / "coalesce" / "gpuheap-coalesce"
 SCHEDULERS = ("round_robin", "random", "run_through", "pct")
-# Where the rewriter finds one too.
+# Whether the toolkit is in a place in which the rewriter finds it too.
 TOOLKIT = any(Path(folder, "include", "cuda_runtime.h").is_file() for folder in (os.environ.get("CUDA_PATH", ""), "/usr/local/cuda") if folder)
 SIMULATOR = BUILD / "simulator" / "libgpuheap_simulator.a"
 
@@ -83,7 +83,7 @@ def rewrite(tool: Path, seed: int, count: int, folder: Path, *, undone: str = ""
 
 
 def compiler_options() -> list[str]:
-    """What programs of the simulator are compiled with, as this build has it."""
+    """The compiler's options for programs of the simulator, as this build has them."""
     commands = json.loads((BUILD / "compile_commands.json").read_text())
     command = next(one["command"] for one in commands if Path(one["file"]).name == "host_coalesce_ranks_programs.cpp")
     words = shlex.split(command)

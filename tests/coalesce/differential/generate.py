@@ -75,13 +75,13 @@ DIFFERENT = [
 ]
 # Votes of a part of a warp, while all its threads are there.
 VOTED = ["(int)__ballot_sync(threadIdx.x % 32 < 8 ? 0xffu : 0xffffff00u, 1)"]
-# What the order of threads decides: not to be added to what a thread writes down.
+# Values that the order of threads decides. A thread must not add them to its recorded values.
 RACING = [
     "atomicAdd(&words[8], 1)",
     "(atomicAdd(&words[9], 1), *(volatile int*)&words[9])",
 ]
 
-# How a value comes to @: `a` is what it was made of, V the value; N makes names of its own.
+# Ways by which a value comes to @: `a` is the source's value, V the value; N makes names unique.
 CARRIERS = {
     "plain": "int @ = V;",
     "assigned": "int @ = 8; @ = V;",
@@ -154,7 +154,7 @@ HIDING = {
     "array_of_holders": "int @ = 8, oN = 8; holder pN[2] = {{&@}, {&oN}}; *pN[n0 & 1].p = V;",
 }
 
-# What allocates with it. U: a thread that does not come here makes nothing else. A barrier keeps blocks from being freed before all have filled theirs.
+# Code that allocates with the value. U: a thread that does not come here makes nothing else. A barrier keeps blocks from being freed before all are filled.
 USES = {
     "size": "{ int s = ((@) & 15) + 1; unsigned char* p = (unsigned char*)malloc(s); sum += filled(p, s); __syncthreads(); sum += checked(p, s); free(p); }",
     "calloc": "{ int s = ((@) & 7) + 1; unsigned char* p = (unsigned char*)calloc(s, 2); sum += p == nullptr ? 1000u : p[2 * s - 1]; free(p); }",

@@ -27,7 +27,7 @@ def left_out(part: str) -> str:
 
 
 def find(tool: Path, undone: str, seeds: range, count: int, folder: Path) -> str:
-    """What the first file of kernels says that finds it, its seed in front; empty: none does. Each file runs under one schedule."""
+    """The finding of the first file of kernels that finds the mutant, its seed in front; empty: none does. Each file runs under one schedule."""
     for seed in seeds:
         outcome = compare.check(tool, seed, count, folder, 1, undone=undone)
         for number, what in sorted(outcome.findings.items()):

@@ -1,5 +1,5 @@
 // Ranks that each build rows, a list and a table of their own, and add up what is in them: calls of every kind that are decided on.
-// What is printed does not depend on where memory comes from.
+// The printed text does not depend on the source of memory.
 #include <on_machine.hpp>
 
 struct node {

@@ -13,7 +13,7 @@
 namespace {
 
 bool answers(gpuheap_status status) {
-  fuzz::require(status >= GPUHEAP_SUCCESS && status <= GPUHEAP_INTERNAL_ERROR);
+  fuzz::require(status >= GPUHEAP_SUCCESS && status <= GPUHEAP_MISUSED);
   fuzz::require(status == GPUHEAP_SUCCESS || *gpuheap_last_error() != '\0');
   fuzz::require(std::string{gpuheap_status_text(status)} != "no status of this library");
   return status == GPUHEAP_SUCCESS;
@@ -52,6 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
         options.at_most_bytes = in.ConsumeBool() ? 0 : in.ConsumeIntegralInRange<std::uint64_t>(0, std::uint64_t{1} << 28);
         options.device = in.ConsumeIntegralInRange<std::int32_t>(-2, 2);
         options.memory = in.ConsumeIntegralInRange<std::uint32_t>(0, 3);
+        options.allocator = in.ConsumeIntegralInRange<std::uint32_t>(0, 3);
         if (in.ConsumeBool()) options.buffer = reinterpret_cast<void*>(in.ConsumeIntegralInRange<std::uintptr_t>(0, 300));
         if (options.buffer != nullptr && options.at_most_bytes == 0 && options.bytes >= gpuheap_min_bytes()) break;  // a wild buffer
         fuzz::require(answers(gpuheap_create(&heap, &options)) == (heap != nullptr));

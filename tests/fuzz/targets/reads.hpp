@@ -1,4 +1,4 @@
-// What the targets for files have in common: a reader either gives something or refuses with one line that names the file.
+// Common parts of the targets for files: a reader either returns something or refuses with one line that names the file.
 #pragma once
 
 #include "harness/error.hpp"

@@ -1,4 +1,4 @@
-// Recordings: what the reader gives can be replayed, whatever the file says.
+// Recordings: any recording that the reader accepts can be replayed.
 #include "workloads/trace/trace_file.hpp"
 
 #include "reads.hpp"

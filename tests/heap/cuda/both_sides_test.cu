@@ -1,4 +1,5 @@
-// Members of heap_ref in a lambda of both sides, as Kokkos makes them: compiled without a warning, and neutral on the host. Needs no GPU.
+// Members of heap_ref in a lambda for host and device, as Kokkos makes them: they compile without a warning, and are neutral on the host.
+// Needs no GPU.
 #include <gtest/gtest.h>
 #include <gpuheap/heap.hpp>
 
@@ -14,7 +15,7 @@ __global__ void run_on_device(F f, unsigned* answers) {
   answers[threadIdx.x] = f(threadIdx.x);
 }
 
-// How many answers are not neutral.
+// The number of answers that are not neutral.
 template <class F>
 unsigned run(F f, bool has_device) {
   if (has_device) run_on_device<<<1, 32>>>(f, nullptr);

@@ -1,5 +1,5 @@
-// What a heap of each kind does when its CUDA context is reset: the row of docs/misuse.md that the simulator, which has no contexts, cannot
-// show. A program of its own: a reset takes the memory of everything in the process.
+// Tests of heaps of each kind whose CUDA context is reset: the row of docs/misuse.md that needs a GPU, since the simulator has no contexts.
+// They are a program of their own, since a reset takes the memory of the whole process.
 #include "../fixtures.hpp"
 
 #include <gpuheap/checked.hpp>

@@ -1,4 +1,4 @@
-// The toolkit's own heap behind our interface: one for the process, its size fixed by the first.
+// The toolkit's own heap behind gpuheap's interface: one for the process, whose size the first heap fixes.
 #include "../fixtures.hpp"
 
 #include <gpuheap/allocators/cuda_malloc.hpp>

@@ -1,4 +1,4 @@
-// What a program with an allocator of its own adds to one .cu file.
+// The one .cu file that a program with an allocator of its own needs.
 #include "own_allocator.hpp"
 
 #include <gpuheap/heap.hpp>

@@ -1,5 +1,5 @@
-// A file of a CUDA program that g++ compiles: the host's side of heaps, ours and one with an allocator of the program's own. Linking it is
-// half of the test.
+// A file of a CUDA program that g++ compiles: the host's side of heaps, of the default one and of one with the program's own allocator.
+// Linking it is half of the test.
 #include "own_allocator.hpp"
 
 #include <gpuheap/heap.hpp>

@@ -1,4 +1,4 @@
-// Does not compile: a checked heap has a fixed size, whatever its allocator can.
+// Does not compile: a checked heap has a fixed size, even if its allocator can grow.
 #include <gpuheap/checked.hpp>
 #include <gpuheap/heap.hpp>
 

@@ -1,4 +1,4 @@
-// Does not compile: nothing to tidy up.
+// Does not compile: the allocator has nothing to tidy up.
 #include <gpuheap/heap.hpp>
 
 using ref = gpuheap::heap_ref<>;

@@ -80,7 +80,7 @@ struct link_state {
   std::size_t log_bytes = 0;
 };
 
-// What the driver does by itself for PTX of sm_90a.
+// The target of PTX for one architecture alone, such as sm_90a, for which the driver links by itself; "" for other PTX.
 std::string own_target(std::string const& ptx) {
   std::size_t const at = ptx.find(".target sm_");
   std::string const word = at == std::string::npos ? "" : ptx.substr(at + 8, ptx.find_first_of(" ,\n", at + 8) - at - 8);

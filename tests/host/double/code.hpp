@@ -21,7 +21,7 @@ void* kernel_of(void const* code, char const* name);
 [[nodiscard]] bool is_code_kernel(void const* handle);
 void launch_code(void const* kernel, void const* context);
 
-// What the double's other parts know.
+// The functions that other parts of the double provide.
 void const* context_now();
 int architecture_of(int device);
 

@@ -1,4 +1,4 @@
-// libcuda.so.1 for machines without a GPU, as far as the tests of the host tools need one. What a call does, it does at once, on the CPU.
+// libcuda.so.1 for machines without a GPU, as far as the tests of the host tools need it. Each call acts at once, on the CPU.
 //
 //   DOUBLE_VERSION=13000  what cuDriverGetVersion answers; younger entry points are not found
 //   DOUBLE_MEMORY=68719476736, DOUBLE_DEVICES=1, DOUBLE_NAME=Double  of the devices
@@ -54,7 +54,7 @@ context* now() { return current.empty() ? nullptr : current.back(); }
 CUcontext handle(context* of) { return reinterpret_cast<CUcontext>(of); }
 context* from(CUcontext of) { return reinterpret_cast<context*>(of); }
 
-// What a call that needs a context answers for want of one.
+// The error of a call that needs a context, if there is none.
 CUresult usable() {
   if (now() == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   return now()->exists ? CUDA_SUCCESS : CUDA_ERROR_CONTEXT_IS_DESTROYED;

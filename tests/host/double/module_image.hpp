@@ -1,5 +1,5 @@
-// What a program gives the double's cuModuleLoadData to have a kernel or a variable of its own: functions of the CPU, and memory that it
-// has.
+// The image that a program gives to the double's cuModuleLoadData for a kernel or a variable of its own: functions of the CPU, and memory
+// of the program.
 #pragma once
 
 #include <cstddef>

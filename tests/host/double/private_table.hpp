@@ -1,4 +1,5 @@
-// What the double gives a runtime through cuGetExportTable, as the driver gives the CUDA runtime tables of functions that have no names.
+// The table that the double gives a runtime through cuGetExportTable, as the driver gives the CUDA runtime tables of functions without
+// names.
 #pragma once
 
 #include <cudaTypedefs.h>

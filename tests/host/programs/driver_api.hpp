@@ -52,7 +52,7 @@ struct driver_api {
   PFN_cuCtxSynchronize_v2000 synchronise;
 };
 
-// What each member is, once: member, base name, symbol, version.
+// The one list of the members: member, base name, symbol, version.
 #define DRIVER_API(X)                                                        \
   X(init, cuInit, cuInit, 2000)                                              \
   X(version, cuDriverGetVersion, cuDriverGetVersion, 2020)                   \

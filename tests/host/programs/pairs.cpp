@@ -107,7 +107,7 @@ void rounds(int count) {
   for (int i = 0; i < count; ++i) std::printf("round %d: %u\n", i, one_round(static_cast<unsigned>(i)));
 }
 
-// What a second run may do at a moment when its download was merged.
+// The actions that a second run may take after its download was merged.
 void strays(unsigned* values, CUdeviceptr block) {
   CUstream stream = nullptr;
   CUgraph graph = nullptr;

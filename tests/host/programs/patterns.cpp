@@ -214,7 +214,7 @@ void forks(int) {
   std::printf("parent: %u, child ended with %d\n", one_round(300, 3), WEXITSTATUS(status));
 }
 
-// What a correct program does not do.
+// Frees that a correct program does not make.
 void frees_twice(int) {
   CUdeviceptr const block = allocate(4096);
   std::printf("inside: %d\n", static_cast<int>(driver.free(block + 512)));

@@ -1,5 +1,5 @@
-// Whether device malloc and free leave alone what a caller keeps across them: values in many registers, predicates, uniform registers and
-// convergence barriers, in whole and in divergent warps. Knows nothing of gpuheap; ends with 0 if every value came through.
+// Checks that device malloc and free preserve the values that a caller keeps across them: values in many registers, predicates, uniform
+// registers and convergence barriers, in whole and in divergent warps. Knows nothing of gpuheap; ends with 0 if every value is preserved.
 #include <cstdio>
 #include <cstdlib>
 
@@ -42,7 +42,7 @@ __device__ __forceinline__ unsigned ask(unsigned bytes, void* given) {
   }
 }
 
-// Which lanes ask in a round: all of them, a few, or one.
+// Whether a lane asks in a round: all lanes, a few, or one.
 __device__ __forceinline__ bool asks(unsigned i, unsigned round) {
   switch (round % 4) {
     case 0:

@@ -1,7 +1,7 @@
-// Every collective call, on integers, floats and pairs. Rank 0 says what each rank got, as a sum that knows the places.
+// Every collective call, on integers, floats and pairs. Rank 0 prints the values of each rank, as a sum that depends on their places.
 #include "program.hpp"
 
-// What all ranks have, in one line of rank 0.
+// Prints the values of all ranks in one line of rank 0.
 RANK_FN void say(char const* what, long const* values, int count) {
   int rank = 0, size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);

@@ -1,4 +1,4 @@
-// The declarations that CUDA programs get if no toolkit's headers are there: enough of the language to parse kernels that use it.
+// The declarations that CUDA programs get if no toolkit is found: enough to parse kernels.
 #pragma once
 
 #define __device__ __attribute__((device))

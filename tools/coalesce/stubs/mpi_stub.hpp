@@ -1,5 +1,5 @@
-// The declarations that a C program of MPI gets once it is CUDA, in front of everything else: the C library's headers, whose functions
-// count as those of the device, since calls of functions that the device lacks were renamed before. No toolkit is needed.
+// The declarations in front of a C program with MPI that has been translated to CUDA: the C library's headers, with their functions as host
+// and device functions. The translation has already renamed the calls of functions that device code does not have. No toolkit is needed.
 #pragma once
 
 #define __device__ __attribute__((device))

@@ -1,5 +1,5 @@
-// Declarations that nvcc's headers have and Clang's lack: min and max of host code, and surfaces. Included in front of every CUDA file that
-// is read with a toolkit.
+// Declarations that nvcc's headers have and Clang's do not: min and max of host code, and surfaces. Included in front of every CUDA file
+// that is read with a toolkit.
 #pragma once
 
 #include <assert.h>

@@ -22,7 +22,7 @@
 
 namespace gpuheap::interpose {
 
-// The reason for which an allocator cannot take the place of the driver's; null if it can.
+// The reason why an allocator cannot replace the driver's; null if it can.
 template <class Allocator>
 constexpr char const* refusal_of() {
   if (Allocator::traits.overwrites) return "by design it returns memory that is still in use";
@@ -52,7 +52,7 @@ struct serve_request {
       return heap.aligned_malloc(bytes, alignment);
     } else {
       if constexpr (Allocator::traits.free == frees::individually) {
-        // Most large blocks have the alignment already.
+        // Most large blocks have the alignment without extra bytes.
         void* const p = heap.malloc(bytes);
         if (p == nullptr || reinterpret_cast<simt::uintptr_t>(p) % alignment == 0) return p;
         heap.free(p);
@@ -93,7 +93,7 @@ class served_heap {
     if (simt::size_t const least = Allocator::min_region_bytes(); bytes < least) {
       throw plain_error(std::string{"the allocator '"} + Allocator::traits.name + "' needs at least " + std::to_string(least) + " bytes");
     }
-    // The code is loaded now, so that no later call loads it, which a capture elsewhere could forbid.
+    // The kernels' code is loaded now, because a capture elsewhere could forbid a later call to load it.
     (void)simt::attributes_of_kernel<serve_request<Allocator>>();
     (void)simt::attributes_of_kernel<serve_release<Allocator>>();
     stream_ = simt::make_stream();
@@ -112,7 +112,7 @@ class served_heap {
     return answers_->block;
   }
 
-  // False: the allocator refused it.
+  // Returns false if the allocator refused the block.
   [[nodiscard]] bool release(std::uint64_t given) {
     run(serve_release<Allocator>{heap_, reinterpret_cast<void*>(given), &answers_->refused});
     return answers_->refused == 0;
@@ -136,8 +136,8 @@ inline void put(heap_text* into, std::string_view words) {
   into->words[length] = '\0';
 }
 
-// Whether exit() has reached this library, and its CUDA runtime no longer answers. The destructor of the object beside it sets it. It is
-// not a member of that object, since stores to an object in its destructor may be left out.
+// Whether exit() has reached this library, so that its CUDA runtime no longer answers. The destructor of end_of_process sets it. It is not
+// a member of that object, because a compiler may leave out stores to an object in its destructor.
 inline bool process_ends = false;
 struct process_end {
   ~process_end() { process_ends = true; }
@@ -152,7 +152,7 @@ Result told(heap_text* why, Result otherwise, F f) noexcept {
     return f();
   } catch (std::exception const& thrown) {
     std::string_view words = thrown.what();
-    if (words.starts_with("gpuheap: ")) words.remove_prefix(9);  // as the line that it becomes part of
+    if (words.starts_with("gpuheap: ")) words.remove_prefix(9);  // because the line that will contain the words begins so
     put(why, words);
   } catch (...) {
     put(why, "an exception without a message");
@@ -160,7 +160,7 @@ Result told(heap_text* why, Result otherwise, F f) noexcept {
   return otherwise;
 }
 
-// The table of an allocator; a program keeps it.
+// The table of an allocator's functions.
 template <class Listed>
 heap_functions functions_of() {
   using Allocator = typename within_region<Listed>::type;

@@ -1,5 +1,5 @@
-// The form of an allocator that lies entirely in its region: an allocator that needs a heap beneath it gets that from the region too, and
-// not from the kernels' own malloc.
+// The form of an allocator that lies entirely in its region: an allocator that needs another heap beneath it gets that memory from the
+// region too, and not from the kernels' own malloc.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -32,7 +32,7 @@ namespace gpuheap::probe {
   X(make_stream, cuStreamCreate, PFN_cuStreamCreate_v2000)                \
   X(synchronise_stream, cuStreamSynchronize, PFN_cuStreamSynchronize_v2000)
 
-// Functions that some drivers lack: nullptr then.
+// Functions that some drivers do not have. The member is then nullptr.
 #define GPUHEAP_PROBE_OPTIONAL(X)                                  \
   X(allocate_ordered, cuMemAllocAsync, PFN_cuMemAllocAsync_v11020) \
   X(release_ordered, cuMemFreeAsync, PFN_cuMemFreeAsync_v11020)    \
@@ -45,16 +45,16 @@ struct driver_api {
 #undef GPUHEAP_MEMBER
 };
 
-// A driver call that failed: what was asked, and the driver's number.
+// A driver call that failed: the call, and the driver's error number.
 struct failure {
   std::string what;
   int code;
 };
 
-// Throws failure.
+// Throws failure unless `result` is CUDA_SUCCESS.
 void check(CUresult result, char const* what);
 
-// Throws std::runtime_error that says what is missing.
+// Throws std::runtime_error, whose text says what is missing.
 driver_api open_driver();
 
 }  // namespace gpuheap::probe

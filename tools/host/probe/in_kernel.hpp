@@ -15,20 +15,20 @@ struct kernel_series {
   std::vector<std::uint64_t> release_cycles;
 };
 
-// One thread requests all blocks, which live until the last request. The heap is the toolkit's, of `heap_bytes`.
+// One thread requests all blocks, and frees them after the last request. The heap is CUDA's own, of `heap_bytes`.
 class in_kernel {
  public:
   static constexpr std::size_t heap_bytes = std::size_t{256} << 20;
 
-  // Before kernels.hpp is loaded: the first module that has malloc in it fixes the size of the heap. Returns why it cannot be set, "" if it
-  // was.
+  // Sets the size of the heap. Called before the module of kernels.hpp is loaded, because the first module with malloc in it fixes the
+  // size. Returns "", or the reason why the size cannot be set.
   static std::string set_heap(driver_api const& driver);
   // `refused`: the answer of set_heap().
   in_kernel(driver_api const& driver, CUmodule module, std::string refused);
 
   // "" if kernels can allocate, otherwise the reason.
   std::string const& lacks() const { return lacks_; }
-  // Throws failure.
+  // Throws failure if a call of the driver fails.
   kernel_series run(std::uint64_t bytes, unsigned num) const;
 
  private:

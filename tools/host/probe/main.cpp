@@ -1,4 +1,5 @@
-// gpuheap-host-probe: asks the driver's allocators for series of equal blocks, and prints what came back. `gpuheap host probe` says which.
+// gpuheap-host-probe: requests series of equal blocks from the driver's allocators, and prints their addresses and times. `gpuheap host
+// probe` chooses the series.
 //
 // Standard input: a line for each series, ALLOCATOR BYTES COUNT, where ALLOCATOR is device, managed, host, async or kernel (malloc in a
 // kernel). Standard output: a line of JSON about the machine, then one for each series, as it ends. `gpuheap-host-probe ptx` prints the
@@ -122,7 +123,9 @@ int serve(driver_api const& driver) {
       return 2;
     }
     bool const known = allocator == "kernel" || std::find(std::begin(of_driver), std::end(of_driver), allocator) != std::end(of_driver);
-    std::string const lacks = !known ? "it is none of them" : allocator == "kernel" ? heap.lacks() : asked.lacks(allocator);
+    std::string const lacks = !known                  ? "it is none of device, managed, host, async and kernel"
+                              : allocator == "kernel" ? heap.lacks()
+                                                      : asked.lacks(allocator);
     if (!lacks.empty()) {
       std::cerr << "allocator " << allocator << ": " << lacks << "\n";
       return 2;

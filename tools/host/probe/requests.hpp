@@ -9,27 +9,27 @@
 
 namespace gpuheap::probe {
 
-// All vectors have an element for each request that was served; times in nanoseconds of the host's clock.
+// All vectors have an element for each request that was served. Times are nanoseconds of the host's clock.
 struct series {
   std::vector<std::uint64_t> addresses;
   std::vector<std::uint64_t> request_ns;
-  std::vector<std::uint64_t> kernel_ns;   // of the first kernel after the request, which writes to the block: launch to end
-  std::vector<std::uint64_t> again_ns;    // of the same kernel right after
-  std::vector<std::uint64_t> free_bytes;  // of the device, as the driver tells, after both
+  std::vector<std::uint64_t> kernel_ns;   // of the first kernel after the request, which writes to the block: from launch to end
+  std::vector<std::uint64_t> again_ns;    // of a second launch of that kernel
+  std::vector<std::uint64_t> free_bytes;  // of the device, as the driver reports them after both launches
   std::vector<std::uint64_t> release_ns;
   std::uint64_t free_bytes_before = 0;
   std::uint64_t free_bytes_released = 0;  // after all blocks were freed
   int error = 0;                          // of the request that ended the series early
 };
 
-// The source of a series' blocks: device, managed, host or async. Its kernel is `touch`, add_one of kernels.hpp.
+// Runs series with an allocator of the driver: device, managed, host or async. `touch` is the kernel add_one of kernels.hpp.
 class requests {
  public:
   requests(driver_api const& driver, CUfunction touch);
 
-  // "" if there is such an allocator here, otherwise the reason.
+  // "" if this driver has the allocator, otherwise the reason why not.
   std::string lacks(std::string const& allocator) const;
-  // `bytes` is at least 4. All blocks live until the last was requested. Throws failure for an error that is no refusal of memory.
+  // `bytes` is at least 4. All blocks live until the last one has been requested. Throws failure for any error but a lack of memory.
   series run(std::string const& allocator, std::size_t bytes, std::size_t num);
 
  private:

@@ -12,8 +12,8 @@ namespace gpuheap::unchanged {
 
 namespace {
 
-// The library brings a CUDA runtime of its own, which looks the driver up while this thread works for the library. So its calls of the
-// driver do not count as the program's.
+// The allocator's library has a CUDA runtime of its own, which looks up the driver's functions while this thread works for the library. So
+// the runtime's calls of the driver do not count as the program's.
 device_malloc::provider const* load() {
   std::string const& path = configured().provider;
   auto const refuse = [](std::string const& why) {
@@ -34,9 +34,9 @@ device_malloc::provider const* load() {
   return entry();
 }
 
-pid_t owner = 0;  // the process that has the heaps: a child of fork() has none
+pid_t owner = 0;  // the process that has the heaps; a child of fork() has none
 
-// Runs at exit, before the driver's own end, since it is registered after the driver was initialised.
+// Runs at exit, before the driver's own handler, because it is registered after the driver was initialised.
 void at_exit() {
   if (getpid() != owner) return;
   interpose::inside const here;

@@ -1,4 +1,4 @@
-// The allocator that serves a program: its library, and the heaps that the service makes of it, one for each context.
+// The allocator that serves a program: its library, and the heaps that the service makes with it, one for each context.
 #pragma once
 
 #include "driver.hpp"

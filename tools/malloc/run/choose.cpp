@@ -9,12 +9,13 @@ namespace gpuheap::unchanged {
 
 namespace {
 
-// fatbinary_section.h of the CUDA toolkit: version 2 is a linked image, with a list of the fat binaries that it was linked from.
+// The struct of the CUDA toolkit's fatbinary_section.h. Version 2 describes a linked image, and has a list of the fat binaries that it was
+// linked from.
 struct wrapper {
   std::uint32_t magic;
   std::uint32_t version;
   void const* data;
-  void const* const* linked_from;  // of version 2: ends with a null
+  void const* const* linked_from;  // in version 2: a list that ends with null
 };
 constexpr std::uint32_t linked_version = 2;
 
@@ -30,8 +31,8 @@ struct ptx_found {
 // The contents of a fat binary that one device can use.
 struct contents {
   std::optional<std::vector<std::byte>> code;  // the machine code that the driver takes
-  std::optional<machine_code> symbols;         // of it
-  std::optional<ptx_found> ptx;                // the best that the device runs
+  std::optional<machine_code> symbols;         // the symbols of `code`
+  std::optional<ptx_found> ptx;                // the PTX of the highest architecture that the device runs
   bool has_other = false;                      // entries that are neither: code for link-time optimisation
 };
 
@@ -43,7 +44,7 @@ std::string_view text_of(std::vector<std::byte> const& bytes) {
 // Machine code runs on its own compute capability and on later minors of the same major.
 bool machine_code_runs_on(std::uint32_t code, std::uint32_t device) { return code / 10 == device / 10 && code <= device; }
 
-// Returns nothing, and a clause in `why`, for a damaged one.
+// The contents for one device. Returns nothing, and one clause in `why`, if the fat binary is damaged.
 std::optional<contents> contents_of(bytes_view fat_binary, std::uint32_t device, std::string* why) {
   auto const entries = entries_of(fat_binary, why);
   if (!entries) return std::nullopt;
@@ -80,7 +81,7 @@ link_input input_of(ptx_found const& ptx) {
   return made;
 }
 
-// Whether the machine code calls malloc or free, as far as the code alone tells: true, false, or nothing if there is no machine code.
+// Whether the machine code calls malloc or free, as far as its symbols show; nothing if there is no machine code.
 std::optional<bool> code_asks(contents const& found) {
   if (!found.symbols) return std::nullopt;
   return asks_driver(*found.symbols);
@@ -102,7 +103,8 @@ decision decide_single(bytes_view fat_binary, std::uint32_t device) {
   return found->symbols ? decision::cannot(only_machine_code) : decision::untouched();
 }
 
-// Decides about an image that nvlink made of several: takes the PTX of each, or its machine code if that uses none of the functions.
+// Decides about an image that nvlink made of several parts: takes the PTX of each part, or its machine code if that uses none of the
+// functions.
 decision decide_linked(bytes_view image, std::vector<bytes_view> const& parts, std::uint32_t device) {
   std::string why;
   auto whole = contents_of(image, device, &why);

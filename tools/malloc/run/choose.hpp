@@ -11,36 +11,35 @@
 
 namespace gpuheap::unchanged {
 
-/// One thing that goes into a link.
+/// One input of a link.
 struct link_input {
-  bool is_ptx = false;           // then the bytes end in a zero byte
+  bool is_ptx = false;           // if so, the bytes end in a zero byte
   std::vector<std::byte> bytes;  // PTX with the names of served_names replaced, or relocatable machine code that uses none of them
-  std::string options;           // what nvcc noted for ptxas, and what the program asks for
+  std::string options;           // options for ptxas that nvcc recorded, and those that the program gives
 };
 
 enum class verdict {
-  untouched,  // the image uses no function of served_names, or has its own: the driver gets it as it is
+  untouched,  // the image uses no function of served_names, or defines its own: the driver gets it as it is
   link,
-  cannot,  // the image uses them and there is nothing to link: the driver gets it as it is, and the reason is told
+  cannot,  // the image uses them, and has nothing that can be linked: the driver gets it as it is, and the reason is reported
 };
 
 struct decision {
   verdict what = verdict::untouched;
-  std::vector<link_input> inputs;      // of verdict::link
-  std::optional<machine_code> before;  // what the driver would run on this device, where it is machine code
-  std::string why;                     // of verdict::cannot, one clause
+  std::vector<link_input> inputs;      // for verdict::link
+  std::optional<machine_code> before;  // the machine code that the driver would run on this device, if there is any
+  std::string why;                     // for verdict::cannot, one clause
 
   static decision untouched() { return {}; }
   static decision cannot(std::string clause) { return {verdict::cannot, {}, std::nullopt, std::move(clause)}; }
 };
 
-/// @param image What the program gave: a wrapper of nvcc's, a fat binary, a cubin, or PTX that ends in a zero byte. As for the driver, what
-/// its
-///   heads say of lengths must be there to read.
-/// @param architecture Of the device: 90 for compute capability 9.0.
+/// @param image The program's image: a wrapper of nvcc, a fat binary, a cubin, or PTX that ends in a zero byte. As for the driver, all
+/// bytes that the lengths in its headers count must be readable.
+/// @param architecture The device's architecture: 90 for compute capability 9.0.
 [[nodiscard]] decision decide(void const* image, std::uint32_t architecture);
 
-/// @param file All bytes of a file that is such an image but for the wrapper: nothing outside them is read.
+/// @param file All bytes of a file with such an image, but not a wrapper. Nothing outside of them is read.
 [[nodiscard]] decision decide(bytes_view file, std::uint32_t architecture);
 
 }  // namespace gpuheap::unchanged

@@ -74,7 +74,7 @@ std::optional<std::vector<std::byte>> code_cache::find(std::string const& name) 
   int const file = open((folder_ + "/" + name + suffix).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;
   auto found = read_entry(file);
-  if (found) futimens(file, nullptr);  // the file counts as just used
+  if (found) futimens(file, nullptr);  // makes the file the last one used
   close(file);
   return found;
 }
@@ -98,7 +98,7 @@ void code_cache::keep(std::string const& name, bytes_view code) const {
   shrink();
 }
 
-// Deletes the files that were not read for the longest time until the rest is within the bound; also files that a killed process left
+// Deletes the files that were read least recently, until the rest is within the bound. Also deletes files that a killed process left
 // half-written.
 void code_cache::shrink() const {
   struct file {

@@ -26,7 +26,7 @@ bool decompress(compression how, bytes_view from, std::span<std::byte> out, std:
       *why = "its code is packed by Zstandard, and libzstd.so.1 is not there: install the package libzstd1";
       return false;
     }
-    if (run(out.data(), out.size(), from.data(), from.size()) == out.size()) return true;  // an error is a number above any size
+    if (run(out.data(), out.size(), from.data(), from.size()) == out.size()) return true;  // an error code is larger than any size
     *why = "an entry is packed by Zstandard and does not unpack";
     return false;
   }

@@ -1,5 +1,5 @@
-// The two compressions of fat binaries, by the system's libraries: Debian's base has libzstd.so.1 and liblz4.so.1, without their headers.
-// They are loaded when the first entry needs them, so that a program without such an entry gets no library that it did not have.
+// The two compressions of fat binaries, by means of the system's libraries: Debian's base has libzstd.so.1 and liblz4.so.1, without their
+// headers. They are loaded when the first entry needs them, so that a program without such an entry does not load them.
 #pragma once
 
 #include <string>

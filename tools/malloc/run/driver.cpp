@@ -47,7 +47,7 @@ some_context::~some_context() {
 std::uint32_t architecture_of_devices(char const** why) {
   int count = 0;
   if (driver().device_count(&count) != CUDA_SUCCESS || count == 0) {
-    *why = "the driver tells of no device";
+    *why = "the driver reports no device";
     return 0;
   }
   std::uint32_t all = 0;

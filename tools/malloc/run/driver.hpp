@@ -34,12 +34,13 @@ struct signature;
 GPUHEAP_RUN_ENTRY_POINTS(GPUHEAP_RUN_ROW)
 #undef GPUHEAP_RUN_ROW
 
+// The driver's own function of a row; null if the driver does not have it.
 template <row Row>
 [[nodiscard]] typename signature<Row>::type real() {
   return reinterpret_cast<typename signature<Row>::type>(interpose::real_address(static_cast<std::size_t>(Row)));
 }
 
-// Whether a null stream means the calling thread's own.
+// Whether a null stream means the calling thread's own default stream.
 [[nodiscard]] bool for_thread_streams(row which);
 
 // Functions that the library calls itself: member, exported symbol, version of its signature. All are older than CUDA 12.1.
@@ -80,16 +81,17 @@ struct driver_calls {
 #define GPUHEAP_RUN_CALL(member, symbol, type) PFN_##type member;
   GPUHEAP_RUN_CALLS(GPUHEAP_RUN_CALL)
 #undef GPUHEAP_RUN_CALL
-  char const* missing;  // a function that this driver lacks, or null
+  char const* missing;  // a function that this driver does not have, or null
 };
 
 /// @return The driver's functions. Called once the program has loaded the driver.
 [[nodiscard]] driver_calls const& driver();
 
-/// @return A number that the current context alone has in the life of the process; 0 if none is current.
+/// @return The id of the current context, which no other context of the process ever has; 0 if none is current.
 [[nodiscard]] std::uint64_t current_context();
 
-/// Makes no call fail that a stream capture of the program forbids, and disturbs no capture, while it lives.
+/// While an object of this type lives, no call of this thread fails because of a stream capture of the program, and none invalidates a
+/// capture.
 class relaxed_capture {
  public:
   relaxed_capture();
@@ -98,10 +100,11 @@ class relaxed_capture {
   relaxed_capture& operator=(relaxed_capture const&) = delete;
 
  private:
-  CUstreamCaptureMode before_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+  CUstreamCaptureMode before_ = CU_STREAM_CAPTURE_MODE_RELAXED;  // the mode to set, then the mode that the thread had
 };
 
-/// Sees to it that a context is current while it lives: the program's, or else the primary one of the first device.
+/// While an object of this type lives, a context is current: the program's, or else the primary one of the first device. If neither can be
+/// had, there() is false.
 class some_context {
  public:
   some_context();

@@ -1,5 +1,5 @@
-// The table of driver entry points that are wrapped: X(symbol, base name, version, suffix, handler), as in tools/host/entry_table.hpp: the
-// C signature is cudaTypedefs.h's PFN_<base name>_v<version><suffix>. Handlers are in handlers.hpp.
+// The table of driver entry points that are wrapped: X(symbol, base name, version, suffix, handler), as in tools/host/entry_table.hpp. The
+// C signature of a row is cudaTypedefs.h's PFN_<base name>_v<version><suffix>. Handlers are in handlers.hpp.
 #pragma once
 
 #define GPUHEAP_RUN_STREAM_ROWS(X, symbol, version, thread_version, handler) \
@@ -36,6 +36,6 @@
   X(cuMemcpyDtoH_v2_ptds, cuMemcpyDtoH, 7000, _ptds, wait)                             \
   X(cuMemcpy, cuMemcpy, 4000, , wait)                                                  \
   X(cuMemcpy_ptds, cuMemcpy, 7000, _ptds, wait)                                        \
-  /* life */                                                                           \
+  /* contexts */                                                                       \
   X(cuCtxDestroy_v2, cuCtxDestroy, 4000, , destroy_context)                            \
   X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, 11000, , reset_primary)

@@ -9,13 +9,13 @@ namespace gpuheap::unchanged {
 
 namespace {
 
-// The head of an entry as nvcc of CUDA 9 to 13 writes it. `head_bytes` tells how long it is; what follows these fields is the options.
+// The header of an entry, as nvcc of CUDA 9 to 13 writes it. `head_bytes` is its length. The options follow these fields.
 struct entry_head {
   std::uint16_t kind;
   std::uint16_t version;
   std::uint32_t head_bytes;
   std::uint64_t payload_bytes;
-  std::uint32_t packed_bytes;  // of the payload, what is not padding; 0 where nothing is packed
+  std::uint32_t packed_bytes;  // bytes of the payload without padding; 0 if it is not compressed
   std::uint32_t options_at;    // from the head's begin; 0: there are none
   std::uint16_t minor;
   std::uint16_t major;
@@ -48,7 +48,7 @@ Head read(bytes_view from) {
 
 std::string options_of(entry_head const& head, bytes_view entry) {
   if (head.options_at == 0 || head.options_at > head.head_bytes || head.head_bytes - head.options_at < 8) return {};
-  std::uint32_t place[2];  // where the text begins, and its bytes
+  std::uint32_t place[2];  // the offset and the length of the text
   std::memcpy(place, entry.data() + head.options_at, sizeof place);
   if (place[0] > head.head_bytes || place[1] > head.head_bytes - place[0]) return {};
   std::string text{reinterpret_cast<char const*>(entry.data()) + place[0], place[1]};
@@ -64,7 +64,7 @@ fat_entry entry_of(entry_head const& head, bytes_view entry) {
   if ((head.flags & packed_by_zstandard) != 0) made.packed = compression::zstandard;
   if (made.packed != compression::none) {
     made.unpacked_bytes = head.unpacked_bytes;
-    // Without the padding, which no frame ends with. If the writer left the number out, all bytes count.
+    // The padding after the compressed frame is cut off. If the number is 0, all bytes of the payload count.
     if (head.packed_bytes != 0) made.payload = made.payload.first(head.packed_bytes);
   }
   made.options = options_of(head, entry);
@@ -100,7 +100,7 @@ std::optional<std::vector<fat_entry>> entries_of(bytes_view all, std::string* wh
     };
     if (rest.size() < sizeof(entry_head)) return damaged("is cut off");
     auto const head = read<entry_head>(rest);
-    if (head.head_bytes < sizeof head || head.head_bytes > rest.size()) return damaged("has a head of no possible length");
+    if (head.head_bytes < sizeof head || head.head_bytes > rest.size()) return damaged("has a header of an impossible length");
     if (head.payload_bytes > rest.size() - head.head_bytes) return damaged("is longer than the whole");
     if (head.packed_bytes > head.payload_bytes) return damaged("is packed in more bytes than it has");
     found.push_back(entry_of(head, rest));

@@ -1,6 +1,6 @@
 // The contents of the images that programs give the driver: a fat binary is a sequence of entries, each PTX or machine code for one
-// architecture, plain or compressed. The functions read bytes alone, know no driver, and check every number against the bytes that are
-// there.
+// architecture, plain or compressed. The functions only read bytes, do not use the driver, and check every length against the bytes that
+// exist.
 #pragma once
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace gpuheap::unchanged {
 
 using bytes_view = std::span<std::byte const>;
 
-inline constexpr std::uint32_t wrapper_magic = 0x466243b1;     // what nvcc's objects hand to the driver: a struct that points to the rest
-inline constexpr std::uint32_t fat_binary_magic = 0xba55ed50;  // the entries
+inline constexpr std::uint32_t wrapper_magic = 0x466243b1;     // nvcc's wrapper: a struct that points to a fat binary
+inline constexpr std::uint32_t fat_binary_magic = 0xba55ed50;  // a fat binary: a header, then the entries
 inline constexpr std::uint32_t elf_magic = 0x464c457f;
 
-/// The most that one entry may decompress to, altogether and for each of its bytes: what is larger is taken for damage.
+/// The largest decompressed size of one entry, in bytes and as a multiple of its compressed size. A larger one counts as damage.
 inline constexpr std::uint64_t most_unpacked_bytes = std::uint64_t{1} << 31;
 inline constexpr std::uint64_t most_unpacked_ratio = 4096;
 
@@ -27,17 +27,17 @@ enum class compression { none, lz4, zstandard };
 
 struct fat_entry {
   entry_kind kind = entry_kind::other;
-  std::uint32_t architecture = 0;  // 90 of sm_90, compute_90 and sm_90a
+  std::uint32_t architecture = 0;  // 90 for sm_90, compute_90 and sm_90a
   compression packed = compression::none;
-  std::uint64_t unpacked_bytes = 0;  // 0 where nothing is packed
+  std::uint64_t unpacked_bytes = 0;  // 0: not compressed
   bytes_view payload;
-  std::string options;  // what nvcc noted for ptxas, "" for nothing
+  std::string options;  // options that nvcc recorded for ptxas; "": none
 };
 
 /// @return The bytes that a fat binary says it has, its header included; 0 if `head`, its first 16 bytes, is no header of one.
 [[nodiscard]] std::uint64_t fat_binary_bytes(bytes_view head);
 
-/// @param all A fat binary. Bytes behind its own length are ignored.
+/// @param all A fat binary. Bytes after its own length are ignored.
 /// @return Its entries, which point into `all`; nothing, and one clause in `why`, if it is damaged.
 [[nodiscard]] std::optional<std::vector<fat_entry>> entries_of(bytes_view all, std::string* why);
 

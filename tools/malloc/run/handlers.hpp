@@ -24,9 +24,10 @@ struct look_up {
   }
 };
 
-// --- code: the driver gets linked code in place of the program's, or the program's if it does not take the linked code
+// --- code: the driver gets linked code instead of the program's; if it does not load the linked code, it gets the program's
 
-// Options of the PTX compiler apply to the program's PTX in the link. The load of linked code compiles nothing, and answers so.
+// Options of the PTX compiler apply to the program's PTX in the link. Loading linked code compiles nothing, and the options that return
+// values say so.
 template <class Load, class Otherwise, class Served>
 CUresult load(substitute const& with, jit_options const& asked, Load load_linked, Otherwise load_own, Served served) {
   if (with.code != nullptr) {
@@ -105,7 +106,8 @@ struct unload_module {
 
 // --- launches
 
-// A null stream of the per-thread flavour is the thread's own, and has a name that every function takes.
+// The stream that a call means. A null stream in the per-thread form of a function is CU_STREAM_PER_THREAD, a handle that every function
+// accepts.
 template <row Row>
 CUstream stream_meant(CUstream named) {
   return named == nullptr && for_thread_streams(Row) ? CU_STREAM_PER_THREAD : named;
@@ -146,7 +148,7 @@ struct launch_graph {
   }
 };
 
-// Captures. The service is told of a begin before the call, as no other thread's launch may come between.
+// Captures. capture_begins() comes before the call, so that no other thread's launch comes in between.
 struct begin_capture {
   template <row Row, class Real, class... Arguments>
   static CUresult run(Real real, Arguments... arguments) {
@@ -168,7 +170,7 @@ struct end_capture {
   }
 };
 
-// Calls after which launches have ended.
+// Calls after which earlier launches have ended, so that their times can be read.
 struct wait {
   template <row Row, class Real, class... Arguments>
   static CUresult run(Real real, Arguments... arguments) {
@@ -178,7 +180,7 @@ struct wait {
   }
 };
 
-// --- life
+// --- contexts
 
 struct destroy_context {
   template <row Row, class Real>

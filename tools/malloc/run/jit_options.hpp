@@ -13,10 +13,10 @@ struct jit_options {
   CUjit_option* names = nullptr;
   void** values = nullptr;
 
-  /// @return What changes code, in the words of ptxas, each with a space before it: bounds on registers, the level of optimisation,
-  ///   debug and line information.
+  /// @return The options that change code, in the spelling of ptxas, each with a space before it: bounds on registers, the level of
+  ///   optimisation, debug and line information.
   [[nodiscard]] std::string words() const;
-  /// Answers what the options ask back, as after a load that had nothing to compile: empty logs, no time.
+  /// Sets the values that the options return, as after a load that compiled nothing: empty logs, no time.
   void answer_nothing() const;
 };
 

@@ -35,7 +35,7 @@ class input_options {
   input_options(std::string const& text, std::uint32_t register_bound) {
     constexpr std::string_view registers = "-maxrregcount=";
     unsigned most = register_bound;
-    // Ends: each pass goes on behind the bound that it found.
+    // Ends: each pass continues after the bound that it found.
     for (std::size_t at = text.find(registers); at != std::string::npos; at = text.find(registers, at + 1)) {
       unsigned noted = 0;
       std::from_chars(text.data() + at + registers.size(), text.data() + text.size(), noted);
@@ -140,7 +140,7 @@ std::string name_of(decision const& wanted, serving_code const& serving, std::ui
   return hexadecimal(hash.digest());
 }
 
-// The reason for which linked code cannot replace the program's own code; "" if it can.
+// The reason why linked code cannot replace the program's own code; "" if it can.
 std::string refusal(bytes_view code, decision const& wanted, serving_code const& serving) {
   auto const linked = read_machine_code(code);
   if (!linked) return "the linked code has no symbol table";

@@ -11,9 +11,9 @@ namespace gpuheap::unchanged {
 
 namespace {
 
-constexpr unsigned char is_kernel = 0x10;  // in a symbol's `other`, which CUDA uses beyond its two bits of visibility
+constexpr unsigned char is_kernel = 0x10;  // a bit of a symbol's st_other, which CUDA uses beyond the two bits of visibility
 
-// The objects of one kind that lie in `all` from `at` on; empty where they do not fit.
+// The `count` objects of type T in `all`, from the offset `at` on; empty if they do not fit.
 template <class T>
 std::vector<T> read_many(bytes_view all, std::uint64_t at, std::uint64_t count) {
   if (at > all.size() || count > (all.size() - at) / sizeof(T)) return {};
@@ -36,7 +36,7 @@ struct attribute {
   std::uint16_t bytes;
 };
 constexpr std::uint8_t has_bytes = 4;
-constexpr std::uint8_t register_count = 0x2f;  // the number of a symbol, and its registers
+constexpr std::uint8_t register_count = 0x2f;  // its bytes are the number of a symbol, and the symbol's register count
 
 std::map<std::uint32_t, std::uint32_t> register_counts(bytes_view elf, Elf64_Shdr const& section) {
   std::map<std::uint32_t, std::uint32_t> found;
@@ -115,7 +115,8 @@ bool asks_driver(machine_code const& code) {
 }
 
 std::uint32_t register_bound(machine_code const& linked, machine_code const& before) {
-  // A multiprocessor has 65,536 registers. The largest block changes at these numbers a thread: 384 threads, 512, 640, 768, 896, 1,024.
+  // A multiprocessor has 65,536 registers. The largest possible block changes at these register counts per thread: 168 allow 384 threads,
+  // 128 allow 512, 96 allow 640, 80 allow 768, 72 allow 896, and 64 allow 1,024.
   std::uint32_t bound = 0;
   for (std::string const& name : before.kernels) {
     auto const was = before.registers.find(name);
@@ -133,7 +134,7 @@ std::string lack(machine_code const& linked, machine_code const& before) {
     if (!linked.kernels.contains(name)) return "the kernel " + name + " is not in its PTX";
   }
   for (auto const& [name, bytes] : before.variables) {
-    if (name.starts_with(".nv.")) continue;  // the compiler's own
+    if (name.starts_with(".nv.")) continue;  // a variable of the compiler's own
     auto const found = linked.variables.find(name);
     if (found == linked.variables.end()) return "the variable " + name + " is not in its PTX";
     if (found->second != bytes) return "the variable " + name + " has another size in its PTX";

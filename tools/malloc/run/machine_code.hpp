@@ -28,7 +28,8 @@ struct machine_code {
 /// @return Whether the code leaves a function of served_names undefined, for the driver to supply.
 [[nodiscard]] bool asks_driver(machine_code const& code);
 
-/// @return The most registers per thread with which each kernel can still have blocks as large as before; 0 if no bound is needed.
+/// @return The highest number of registers per thread with which each kernel can still have blocks as large as before; 0 if no bound is
+/// needed.
 [[nodiscard]] std::uint32_t register_bound(machine_code const& linked, machine_code const& before);
 
 /// @return "" if `linked` can replace `before`: it has every kernel, has every variable with the same size, and leaves no function of

@@ -18,7 +18,7 @@ struct token {
   std::string_view text;  // of a directive, without its dot
 };
 
-// Goes through a text token by token, past blanks, comments and strings.
+// Reads a text token by token. Skips blanks, comments and strings.
 class reader {
  public:
   explicit reader(std::string_view text) : text_{text} {}
@@ -58,7 +58,7 @@ class reader {
     }
   }
 
-  // The position behind the next `what` from `from` on; the text's end if there is none.
+  // The position after the next `what` from `from` on; the text's end if there is none.
   [[nodiscard]] std::size_t past(std::string_view what, std::size_t from) const {
     std::size_t const found = text_.find(what, from);
     return found == std::string_view::npos ? text_.size() : found + what.size();
@@ -93,14 +93,14 @@ void read_target(std::string_view word, ptx_facts& out) {
   if (error == std::errc{} && rest != end) out.family = *rest;
 }
 
-// After `.func`: past the parameter that it returns, to its name.
+// Called after `.func` or `.entry`. Skips the return parameter and attributes, and returns the name.
 token name_of_function(reader& from) {
   token found = from.next();
   if (found.text == "(") {
     while (found.kind != token_kind::end && found.text != ")") found = from.next();
     found = from.next();
   }
-  // Attributes and their arguments stand before the name too: .attribute(.unified(1, 2)).
+  // Attributes and their arguments also stand before the name: .attribute(.unified(1, 2)).
   while (found.kind == token_kind::directive) {
     found = from.next();
     int depth = 0;

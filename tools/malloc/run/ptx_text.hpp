@@ -1,4 +1,4 @@
-// PTX as text: which functions it asks the driver for, and the same text with other names for them.
+// PTX as text: the functions that it asks the driver for, and the text with other names for these functions.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace gpuheap::unchanged {
 
-/// A function that the driver supplies to device code, and what stands in for it.
+/// The name of a function that the driver supplies to device code, and the name of its replacement.
 struct served_name {
   std::string_view from;
   std::string_view to;
@@ -32,22 +32,23 @@ enum class name_use {
 };
 
 struct ptx_facts {
-  std::uint32_t architecture = 0;  // 90 of .target sm_90
-  char family = 0;                 // 'a' of sm_90a, 'f' of sm_100f, 0
+  std::uint32_t architecture = 0;  // 90 for .target sm_90
+  char family = 0;                 // 'a' for sm_90a, 'f' for sm_100f, otherwise 0
   bool is_64_bit = false;
   name_use uses[std::size(served_names)] = {};
 
+  // Whether the module asks the driver for one of served_names, and whether it defines one.
   [[nodiscard]] bool asks() const;
   [[nodiscard]] bool defines() const;
 };
 
-/// @return What the text says of itself; nothing if it has no .target.
+/// @return The facts that the text's directives give; nothing if it has no .target.
 [[nodiscard]] std::optional<ptx_facts> facts_of(std::string_view ptx);
 
 /// @return Whether a device of `architecture` can run the text.
 [[nodiscard]] bool runs_on(ptx_facts const& facts, std::uint32_t architecture);
 
-/// @return The text with every identifier of served_names replaced. Comments, strings, directives and registers keep theirs.
+/// @return The text with every identifier of served_names replaced. Comments, strings, directives and registers stay as they are.
 [[nodiscard]] std::string renamed(std::string_view ptx);
 
 }  // namespace gpuheap::unchanged

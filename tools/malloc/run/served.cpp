@@ -20,7 +20,7 @@ using device_malloc::served_context;
 struct served_code {
   CUlibrary library = nullptr;  // either this or `module` is set
   CUmodule module = nullptr;
-  std::uint64_t only_context = 0;  // of a module: where it lives
+  std::uint64_t only_context = 0;  // of a module: the context that it was loaded in
   std::set<std::uint64_t> ready;   // contexts in which the variable has the heap's state
 };
 
@@ -35,7 +35,8 @@ everything& all() {
 }
 
 constinit std::atomic<std::size_t> num_served{0};
-constinit std::atomic<std::uint64_t> generation{1};  // changes with what prepare_launch() has to do
+constinit std::atomic<std::uint64_t> generation{
+    1};  // grows when code is loaded or unloaded, so that prepare_launch() looks at all code again
 
 // The context and generation that this thread prepared last.
 struct prepared {
@@ -65,8 +66,8 @@ bool captures(CUstream stream) {
   return driver().stream_captures(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// Copies the heap's state into the module's variable, in a stream of its own: the default stream would wait for other streams, and they for
-// it.
+// Copies the heap's state into the module's variable, in a new stream, because the default stream would wait for other streams, and they
+// for it.
 void write_state(served_code& code, served_context const& to) {
   if (code.only_context != 0 && code.only_context != to.id) return;
   CUdeviceptr at = 0;
@@ -82,7 +83,7 @@ void write_state(served_code& code, served_context const& to) {
   if (result != CUDA_SUCCESS) {
     say("the heap cannot be made known to a module (error " + std::to_string(result) + "): its malloc gives null pointers");
   }
-  code.ready.insert(to.id);  // once: a device that failed is not asked before every launch
+  code.ready.insert(to.id);  // also after a failure, so that the write is not tried again before every launch
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// SHA-256 (FIPS 180-4), which names what is in the cache of linked code: two inputs never get one name.
+// SHA-256 (FIPS 180-4). Its digests name the entries in the cache of linked code, so that different inputs have different names.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@ namespace gpuheap::unchanged {
 class sha256 {
  public:
   void add(bytes_view bytes);
-  /// Adds a number, eight bytes: lengths before texts, so that two lists of texts never read alike.
+  /// Adds a number as eight bytes. A text's length comes before the text, so that different lists of texts never give the same bytes.
   void add(std::uint64_t number);
   void add_text(std::string_view text);
-  /// Ends the hash.
+  /// Ends the hash, and returns its digest.
   [[nodiscard]] std::array<std::byte, 32> digest();
 
  private:

@@ -25,7 +25,7 @@ std::string program_name() {
   return all.substr(all.rfind('/') + 1);
 }
 
-// The current device's, as in ptx_facts; 0: nothing is served on it.
+// The architecture of all devices, as in ptx_facts; 0: nothing is served.
 std::uint32_t architecture() {
   static std::uint32_t const all = []() -> std::uint32_t {
     if (driver().missing != nullptr) {

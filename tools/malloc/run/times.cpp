@@ -19,7 +19,7 @@ namespace gpuheap::unchanged {
 
 namespace {
 
-constexpr std::size_t pending_before_look = 32;  // launches whose events are left alone: most have ended by then
+constexpr std::size_t pending_before_look = 32;  // if more launches are pending, the events of ended ones are collected
 
 struct launch {
   CUevent begin;
@@ -36,7 +36,7 @@ struct everything {
   std::mutex lock;
   std::map<std::uint64_t, context_events> contexts;
   std::uint64_t launches = 0;
-  std::uint64_t untimed = 0;  // the driver gave no events, or no time between them
+  std::uint64_t untimed = 0;  // launches for which the driver gave no events, or no time between them
   double milliseconds = 0;
 };
 
@@ -61,7 +61,7 @@ void take_ended(context_events& of) {
   while (!of.pending.empty() && driver().event_query(of.pending.front().end) == CUDA_SUCCESS) take(of);
 }
 
-// At exit, before the driver's own end. Launches of a context that is gone stay without a time.
+// Runs at exit, before the driver's own handler. Launches of a context that is gone have no time.
 void write_all() {
   interpose::inside const here;
   std::unique_lock const held{all().lock, std::try_to_lock};  // exit() may be called where the lock is held
@@ -98,7 +98,7 @@ timed_launch::timed_launch(CUstream stream) : stream_{stream} {
   if (driver().stream_captures(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE) return;
   context_ = current_context();
   if (context_ == 0) return;
-  relaxed_capture const relaxed;  // an event is asked below
+  relaxed_capture const relaxed;  // for take_ended(), which queries events
   std::lock_guard const held{all().lock};
   static bool const registered = std::atexit(write_all) == 0;
   static_cast<void>(registered);

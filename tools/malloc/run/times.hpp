@@ -20,14 +20,15 @@ class timed_launch {
   CUevent end_ = nullptr;
 };
 
-/// Adds up the times of launches that have ended. Called when the program has waited for the device: the CUDA runtime resets a device by a
-/// function of the driver that has no name, and launches that were not added up before have no time afterwards.
+/// Adds up the times of launches that have ended. Called when the program has waited for the device, because the CUDA runtime resets a
+/// device through a function of the driver that has no name and so cannot be wrapped. Launches that were not added up before a reset have
+/// no time.
 void collect_times();
 
 /// Called before a context is destroyed: waits for its launches, adds up their times, and never uses the context again.
 void take_times_of(CUcontext context);
 
-/// Called in the child after fork: drops the parent's launches.
+/// Called in a child process after fork. Drops the parent's launches.
 void forget_times_after_fork();
 
 }  // namespace gpuheap::unchanged

@@ -1,4 +1,4 @@
-// One wrapper for each row of the table of entry points, and what the shared interposer asks of this library.
+// One wrapper for each row of the table of entry points, and the facts about this library that tools/interposer needs.
 
 #include <pthread.h>
 
@@ -51,7 +51,7 @@ void in_child() {
   forget_times_after_fork();
 }
 
-// No driver call and no file here: the library also enters shells, compilers and wrappers.
+// Makes no driver call and opens no file, because the library is also loaded into shells, compilers and wrappers.
 __attribute__((constructor)) void loaded() {
   if (configured().on()) pthread_atfork(nullptr, nullptr, in_child);
 }
@@ -68,7 +68,8 @@ gpuheap::interpose::interposed_library const& gpuheap::interpose::this_library()
   return library;
 }
 
-// The driver's symbols, for programs linked with libcuda: the linker meets these first. Each is resolved at load to its row's wrapper.
+// The driver's symbols, for programs linked with libcuda: the dynamic linker finds these first. Each symbol is resolved at load time to its
+// row's wrapper.
 #define GPUHEAP_RUN_ROW(symbol, base, version, suffix, handler)                                                                            \
   extern "C" {                                                                                                                             \
   static PFN_##base##_v##version##suffix gpuheap_resolve_##symbol() {                                                                      \

@@ -26,7 +26,7 @@ using simt::uint32_t;
 using simt::uint64_t;
 using structures::bitmap_tree;
 
-// The unit of the tree. No object begins at a multiple of it, counted from the pool's start.
+// The bytes of a page, the smallest block of the tree. No object begins at the start of a page.
 inline constexpr unsigned page_bytes = 4096;
 inline constexpr uint32_t no_page = ~uint32_t{0};
 
@@ -50,16 +50,16 @@ static_assert(objects(0) == 256 && objects(3) == 32 && objects(4) == 15 && objec
 
 // ---- the heap's metadata
 
-// A word that tells what begins at a page.
+// A word that says what begins at a page.
 struct page_word {
-  static constexpr uint32_t live = 1u << 8, chunk = 1u << 9, freed = 1u << 10;  // of a block; its order is in the low bits
+  static constexpr uint32_t live = 1u << 8, chunk = 1u << 9, freed = 1u << 10;  // flags of a block; its order is in the low bits
   uint32_t bits = 0;
   [[nodiscard]] GPUHEAP_HD static constexpr page_word of(unsigned order, uint32_t flags) { return {order | flags}; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned order() const { return bits & 31; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has(uint32_t flag) const { return (bits & flag) != 0; }
 };
 
-// The nodes of one order of the buddy tree: blocks of 2^order pages. Each available node has a bit, and is one unit of the semaphore.
+// The nodes of one order of the buddy tree: blocks of 2^order pages. Each available node has a bit, and the semaphore has a unit for it.
 struct alignas(128) order_slot {
   structures::bulk_semaphore::word units = 0;
   bitmap_tree available;
@@ -69,17 +69,18 @@ struct alignas(128) order_slot {
 struct alignas(128) class_list {
   structures::bulk_semaphore::word units = 0;
   structures::rcu_state rcu;
-  uint64_t audit = 0;  // verify() counts here
+  uint64_t audit = 0;  // used by verify()
   uint32_t first = no_page;
-  structures::collective_mutex::word lock = 0;  // held by the thread that changes the list
+  structures::collective_mutex::word lock = 0;  // held while the list changes
 };
 // The list of chunks that have free bins; the semaphore counts these bins. The lock guards the list.
 struct alignas(128) chunk_list {
   structures::bulk_semaphore::word units = 0;
-  uint64_t audit = 0;  // verify() counts here
+  uint64_t audit = 0;  // used by verify()
   uint32_t first = no_page;
   structures::collective_mutex::word lock = 0;
 };
+// The lists of one multiprocessor.
 struct arena {
   class_list classes[num_classes];
   chunk_list chunks;
@@ -93,7 +94,7 @@ struct bin_header {
   structures::rcu_link link;
   structures::hinted_bits::word hints;
   structures::hinted_bits::word taken[8];
-  uint32_t free;  // objects that no thread owns, and that no thread has been granted
+  uint32_t free;  // free objects that no thread has claimed
   uint32_t next, previous;
   uint32_t info;
 };
@@ -109,10 +110,10 @@ struct chunk_header {
 };
 static_assert(sizeof(chunk_header) <= header_bytes);
 
-// Every order is less than this.
+// Orders are less than this number.
 inline constexpr unsigned max_orders = 32;
 
-// Where the parts of one heap lie. Trivially copyable.
+// The places of the parts of one heap. Trivially copyable.
 struct geometry {
   char* pool = nullptr;       // the pages
   uint32_t* words = nullptr;  // one page_word for each page
@@ -128,13 +129,13 @@ struct geometry {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> word(uint32_t page) const { return simt::global_ref<uint32_t>{words[page]}; }
   [[nodiscard]] GPUHEAP_HD uint32_t chunk_of(uint32_t page) const { return page & ~(chunk_pages - 1); }
   [[nodiscard]] GPUHEAP_HD unsigned chunk_order() const { return simt::highest_bit(chunk_pages); }
-  // The number of header pages of a chunk. They hold headers and the tails of the chunk's bins, and are no bins themselves.
+  // The number of header pages of a chunk. They hold the chunk's header and the tails of its bins, and are no bins themselves.
   [[nodiscard]] GPUHEAP_HD unsigned header_pages() const { return chunk_pages <= tails_per_page + 1 ? 1 : 2; }
   [[nodiscard]] GPUHEAP_HD unsigned bins_per_chunk() const { return chunk_pages - header_pages(); }
   [[nodiscard]] GPUHEAP_HD uint64_t header_bits() const { return simt::low_bits(header_pages()); }
   [[nodiscard]] GPUHEAP_HD uint64_t all_bits() const { return simt::low_bits(chunk_pages); }
 
-  // Whether the tree has this node of 2^order pages, all of which lie in the pool.
+  // Whether the tree has this node: all of its 2^order pages lie in the pool.
   [[nodiscard]] GPUHEAP_HD bool has_node(uint32_t node, unsigned order) const { return order <= top && node < num_pages >> order; }
 
   // Object i of class c in the bin at `page`.
@@ -156,7 +157,8 @@ struct geometry {
   [[nodiscard]] static size_t tree_words(size_t num_pages, unsigned order) {
     return bitmap_tree::words_for(leaves_of(num_pages, order), 1);
   }
-  // The geometry of a heap of num_pages pages (at least 1) from `base` on; `end` receives the address behind it.
+  // The geometry of a heap of num_pages pages (at least 1) from `base` on. Sets `trees` to the trees' address, and `end` to the address
+  // behind the heap.
   [[nodiscard]] static geometry over(void* base, size_t num_pages, bulkalloc_config config, unsigned num_sms, size_t state_bytes,
                                      uint64_t*& trees, simt::uintptr_t& end) {
     geometry at;
@@ -164,7 +166,7 @@ struct geometry {
     at.top = top_of(num_pages);
     auto const at_most = [](size_t n, size_t most) { return static_cast<uint32_t>(n < 1 ? 1 : n < most ? n : most); };
     at.num_arenas = at_most(num_pages / 8, num_sms < config.max_arenas ? num_sms : config.max_arenas);
-    // A chunk has at most an eighth of an arena's share, so that a chunk with few bins in use wastes little.
+    // A chunk has at most an eighth of an arena's share of the pages, so that a chunk with few bins in use wastes little.
     uint32_t const share = at_most(num_pages / (8 * size_t{at.num_arenas}), config.chunk_pages);
     at.chunk_pages = share < 4 ? 4 : 1u << simt::highest_bit(share);
     end = reinterpret_cast<simt::uintptr_t>(base);
@@ -201,7 +203,7 @@ struct geometry {
 #endif
 };
 
-// The result of a walk over the chunks. Device and host.
+// The result of take_census. Device and host.
 struct census {
   uint64_t objects = 0, object_bytes = 0;
   uint64_t bins = 0, chunks = 0;

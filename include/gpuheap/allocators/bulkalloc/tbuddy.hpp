@@ -1,13 +1,14 @@
 // TBuddy: blocks of 2^order pages from a binary tree. A request of an order first acquires a unit of a bulk semaphore, then takes an
 // available node.
 //
-// The tree's state is a bit for each available node, in a bitmap tree for each order, and a word for each page with what begins there.
+// The state of the tree is a bit for each available node, in a bitmap tree for each order, and a word for each page that says what begins
+// there.
 //
 //   publish:   available |= bit;  units += 1
 //   take:      units -= 1;        some available bit is cleared
 //   merge:     units -= 2;        both bits of a pair, which share a word, are cleared in one step; or units += 2
-// So at any time the bits of an order = its units + units that threads hold without having a node yet + nodes whose unit is still to be
-// added. A thread that holds a unit waits for no thread until it has a node or has given the unit back.
+// So at any time, the number of an order's bits is the sum of its units, of the units that threads hold without a node yet, and of the
+// nodes whose units are still to be added. A thread that holds a unit waits for no thread until it has a node or has given the unit back.
 #pragma once
 
 #include <gpuheap/allocators/bulkalloc/layout.hpp>
@@ -15,15 +16,15 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::bulk {
 
-// The memory that a group got: blocks for `count` lanes, `stride` pages apart from `page` on, or at the set bits of `nodes`, which belong
-// to leaf `page` of the order's tree.
+// Blocks for `count` lanes of a group. If `nodes` is 0, they are adjacent, and the first one begins at `page`. Otherwise each is the node
+// of a set bit of `nodes`, in leaf `page` of the order's tree.
 struct block_grant {
   uint64_t nodes = 0;
   uint32_t page = 0;
   uint32_t count = 0;
 };
 
-// In device memory, at the start of the region.
+// The buddy tree. It lies in device memory, at the start of the region.
 template <class Parts>
 struct alignas(128) tbuddy {
   using semaphore = typename Parts::semaphore;
@@ -37,13 +38,14 @@ struct alignas(128) tbuddy {
     return static_cast<unsigned>(uint64_t{simt::global_warp() * 0x9e3779b1u} * num_leaves >> 32);
   }
 
-  // Adds a node, of which `promised` were promised.
+  // Makes a node available. `promised`: 1 if this thread had promised its unit, else 0.
   GPUHEAP_FN void publish(uint32_t node, unsigned order, unsigned promised) {
     orders[order].available.set(node);
     units(order).signal(1, promised);
   }
 
-  // Finds up to `wanted` (at least 1) available nodes of one leaf, for as many units that the caller holds. `leaf` is set to that leaf.
+  // Takes up to `wanted` (at least 1) available nodes of one leaf. The caller holds a unit for each. Returns the bits of the nodes, and
+  // sets `leaf` to their leaf.
   [[nodiscard]] GPUHEAP_FN uint64_t find(unsigned order, unsigned wanted, unsigned& leaf) {
     bitmap_tree const available = orders[order].available;
     uint64_t got = 0;
@@ -53,7 +55,7 @@ struct alignas(128) tbuddy {
     GPUHEAP_NO_UNROLL
     while (!available.for_each_leaf(scattered(available.num_leaves), [&](unsigned i) {
       leaf = i;
-      // relaxed: only a guess at the bits that the taking will find.
+      // relaxed: a guess at the bits that take_mask() will find.
       uint64_t const seen = available.leaf(i).load(simt::relaxed);
       if (seen == 0) {
         (void)available.clear_stale(i);
@@ -69,16 +71,15 @@ struct alignas(128) tbuddy {
     return got;
   }
 
-  // Takes one block; no_page if there is none, nor a larger one.
+  // Takes one block, and returns its first page; no_page if neither the order nor a higher one has a block.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_block(tbuddy* self, unsigned order) {
     uint32_t page = no_page;
     unsigned height = order, waiting = 0;
     simt::back_off pause;
-    // Climbs to an order that has a unit; below it, the thread promises a second half at each height.
-    // Ends: `height` rises to the top, or this thread waits for a promise by a thread that climbs further up: the one at the top never
-    // waits. All promises are kept or withdrawn inside the loop, so that no lane that has promised waits at the loop's end for one that
-    // waits for it.
-    // waits for it.
+    // Climbs to an order that has a unit. At each height below, the thread promises the second half of the node that it will split.
+    // Ends: `height` rises to the top, or this thread waits for the promise of a thread that has climbed higher; a thread at the top never
+    // waits. All promises are kept or withdrawn inside the loop. So no lane that has promised waits at the loop's end for a lane that waits
+    // for its promise.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       bool const at_top = height == self->at.top;
@@ -106,13 +107,13 @@ struct alignas(128) tbuddy {
     return page;
   }
 
-  // Takes `wanted` adjacent blocks from a larger one; no_page if there is none. The rest of it becomes nodes. If one of them is of `order`,
-  // the caller counts it.
+  // Takes `wanted` adjacent blocks from a larger one, and returns the first page; no_page if there is no such block. The rest of the larger
+  // block becomes nodes. If one of these is of `order`, its bit is set here, and the caller adds its unit.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_row(tbuddy* self, unsigned order, unsigned wanted) {
     unsigned const further = simt::ceil_log2(wanted);
     uint32_t const page = take_block(self, order + further);
     if (page == no_page) return no_page;
-    // Ends: one pass for each of the largest nodes that the rest is.
+    // Ends: one pass for each node of the rest.
     GPUHEAP_NO_UNROLL
     for (unsigned i = wanted; i < 1u << further; i += i & (0u - i)) {
       unsigned const up = simt::lowest_bit(i);
@@ -126,12 +127,13 @@ struct alignas(128) tbuddy {
     return page;
   }
 
-  // Takes blocks for up to `wanted` lanes, for `held` units that the caller has already. `single`: set when so many adjacent blocks are not
-  // available; then it takes one at a time.
+  // Takes blocks for up to `wanted` lanes. `held`: units that the caller holds already. `single` becomes true if so many adjacent blocks
+  // are not available; the function then takes one block at a time.
   [[nodiscard]] GPUHEAP_FN static block_grant take_blocks(tbuddy* self, unsigned order, unsigned wanted, unsigned& held, bool& single) {
     if (held == 0 && !single && wanted > 1 && order + simt::ceil_log2(wanted) <= self->at.top) {
       uint32_t page = no_page;
-      // Without units, the thread makes a larger block for all, with one node for others if the group is odd.
+      // If there are no units, the thread splits a larger block for all lanes. If their number is odd, one more node remains for other
+      // threads.
       bool const served = self->units(order).wait(wanted, wanted + (wanted & 1), [&] {
         page = take_row(self, order, wanted);
         return page != no_page;
@@ -156,14 +158,14 @@ struct alignas(128) tbuddy {
     return (got.page * 64 + simt::nth_set_bit(got.nodes, rank)) << order;
   }
 
-  // Takes a block for each lane of `group` (the lanes of equal orders, of all lanes `here`, which all call this; mask 0: this lane wants
-  // none). no_page: there is none.
+  // Takes a block for each lane of `group`, and returns its first page; no_page if there is none. All lanes of `here` call. Their groups
+  // are the lanes that want the same order; the mask of a lane that wants none is 0.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_for(tbuddy* self, simt::lane_mask here, structures::warp_group group, unsigned order) {
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
     uint32_t page = no_page;
     unsigned held = 0;
     bool single = false;
-    // Ends: a pass serves at least one lane of each group, or answers all its lanes.
+    // Ends: in each pass, a group has at least one lane served, or all of its lanes answered.
     GPUHEAP_NO_UNROLL
     do {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();
@@ -172,10 +174,10 @@ struct alignas(128) tbuddy {
       got.nodes = simt::shuffle(here, got.nodes, leader);
       got.page = simt::shuffle(here, got.page, leader);
       got.count = simt::shuffle(here, got.count, leader);
-      // If a group was served in part, its leader is another lane than before.
+      // If a group was served in part, the next pass has another leader, which needs these values.
       held = simt::shuffle(here, held, leader);
       single = simt::shuffle(here, single ? 1u : 0u, leader) != 0;
-      // The other lanes get what the leader acquired.
+      // The other lanes acquire what the leader acquired.
       simt::sync_warp(here);
       unsigned const rank = group.rank();
       if ((group.mask & mine) != 0 && rank < got.count) page = page_of(got, order, rank);
@@ -185,22 +187,22 @@ struct alignas(128) tbuddy {
     return page;
   }
 
-  // All lanes `here` call this; those with a `node` give it back. Joins buddies that are both available.
+  // Frees the nodes of the lanes that have a `node`, and joins buddies that are both available. All lanes of `here` call.
   GPUHEAP_COLD static void give(tbuddy* self, simt::lane_mask here, uint32_t node, unsigned order) {
     bool has = node != no_page;
-    // Ends: `order` rises in each lane that goes on.
+    // Ends: `order` rises in each lane that has joined a pair.
     GPUHEAP_NO_UNROLL
     do {
       if (has) self->orders[order].available.set(node);
       auto const group = structures::warp_group::of_equal(here, self->key_of(has, order));
       if (has && group.leads()) self->units(order).signal(group.size());
-      // Of two nodes that are published, the later one finds the other: both are bits of one word, and each thread looks after it has set
-      // its own.
+      // Of two threads that publish two buddies, the later one finds both: their bits are in one word, and each thread loads the word after
+      // it has set its own bit.
       bool pair = has && self->is_pair(node, order);
       has = false;
       simt::back_off pause;
-      // Ends: a lane goes on while a pair is available and no two units are there. Then more units are held by others than there are other
-      // nodes: one of them takes a node of this pair, or gives its units back, and waits for no thread before.
+      // Ends: a lane repeats the loop while its pair is available and fewer than two units are there. Then other threads hold more units
+      // than there are other nodes. One of them takes a node of this pair, or gives its units back, and waits for no thread before that.
       GPUHEAP_NO_UNROLL
       while (simt::any_of(here, pair)) {
         auto const wanting = structures::warp_group::of_equal(here, self->key_of(pair, order));
@@ -209,7 +211,7 @@ struct alignas(128) tbuddy {
         got = wanting.from_leader(got);
         bool const granted = pair && 2 * wanting.rank() < got;
         bool const joined = granted && self->claim_pair(node, order);
-        // Units for which no pair was left.
+        // The lanes whose units found no pair. Their units go back.
         simt::lane_mask const back = simt::ballot(here, granted && !joined) & wanting.mask;
         if (pair && wanting.leads() && back != 0) self->units(order).signal(2 * simt::popcount(back));
         if (joined) {
@@ -227,7 +229,7 @@ struct alignas(128) tbuddy {
     } while (simt::any_of(here, has));
   }
 
-  // A key that differs between heaps, and between the orders of lanes that want something.
+  // A key for forming groups: it differs between heaps, between orders, and between lanes that want a node and lanes that want none.
   [[nodiscard]] GPUHEAP_FN uint64_t key_of(bool wants, unsigned order) const {
     static_assert(alignof(tbuddy) > max_orders);
     return reinterpret_cast<simt::uintptr_t>(this) | (wants ? order : max_orders);
@@ -236,19 +238,19 @@ struct alignas(128) tbuddy {
   [[nodiscard]] GPUHEAP_FN bool is_pair(uint32_t node, unsigned order) {
     if (!at.has_node(node >> 1, order + 1)) return false;
     uint64_t const both = uint64_t{3} << (node % 64 & ~1u);
-    // relaxed: reads this thread's own change of the word, or a later one; a compare-exchange confirms it.
+    // relaxed: the load returns this thread's own change of the word, or a later one; a compare-exchange confirms it.
     return (orders[order].available.leaf(node / 64).load(simt::relaxed) & both) == both;
   }
-  // Takes a node and its buddy, if both are available.
+  // Takes a node and its buddy, if both are available. Returns whether it did.
   [[nodiscard]] GPUHEAP_FN bool claim_pair(uint32_t node, unsigned order) {
     bitmap_tree const available = orders[order].available;
     auto const leaf = available.leaf(node / 64);
     uint64_t const both = uint64_t{3} << (node % 64 & ~1u);
     uint64_t seen = leaf.load(simt::relaxed);
-    // Ends: a pass that goes on found the word changed by another thread. Lock-free.
+    // Ends: a pass that does not return found the word changed by another thread. Lock-free.
     GPUHEAP_NO_UNROLL
     while ((seen & both) == both) {
-      // consume_release: comes after threads that freed both, and before a thread that takes the parent.
+      // consume_release: comes after the threads that freed the two nodes, and before the thread that takes the parent.
       if (!leaf.compare_exchange(seen, seen & ~both, simt::consume_release, simt::relaxed)) continue;
       if ((seen & ~both) == 0) (void)available.clear_stale(node / 64);
       return true;

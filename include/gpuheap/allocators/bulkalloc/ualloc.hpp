@@ -1,21 +1,23 @@
 // UAlloc: objects of up to 1024 bytes from bins of one page. Bins come from chunks, and chunks are blocks of TBuddy. Each multiprocessor
 // has an arena. A request of a class first acquires a unit of a bulk semaphore, then takes an object of some bin in the class's list.
 //
-//   bin     | header 128 | data 3968 |  and its tail of 128 bytes, for objects of up to 128: so that 4096 / size of them fit
-//   chunk   | header | 31 tails | header | 31 tails | 62 bins |     (of 64 pages; of 32 or fewer, one page of tails)
+//   bin     | header 128 | data 3968 |  with a tail of 128 bytes for objects of up to 128 bytes, so that 4096 / size objects fit
+//   chunk   | header | 31 tails | header | 31 tails | 62 bins |     (64 pages; a chunk of 32 or fewer has one page of tails)
 //
-//   take:   units -= n;  under read-copy-update, in a bin of the list with free objects: free -= m;  m bits of it
-//           if nothing is there or promised: a page of a chunk becomes a bin, units += the objects left over, and the bin is linked
-//   give:   bit;  units += m;  free += m.   0 -> m: linked, and m -> 0: unlinked.   m -> all: units -= all, free = closed, unlinked.
-//           When all readers have left, the bin goes back to its chunk, and a chunk without bins to TBuddy
-// Bits are cleared before `free` counts them, so a thread that lowered `free` by m finds m bits. Units are added before `free` rises, so
-// units and those held by searchers are at least the sum of all `free`. A bin that is all free and stays, because not all its units are
-// there, is one from which a searcher must take.
+//   take  units -= n. In a bin of the list, under read-copy-update: free -= m, then m bits are set. A take that lowers `free` to 0 unlinks
+//         the bin. If no units are there or promised, a page of a chunk becomes a bin, units += the objects that are left over, and the bin
+//         is linked
+//   give  the bit is cleared, free += m, units += m. A give that raises `free` from 0 links the bin. A give after which all objects are
+//         free acquires the units of the others, sets `free` to closed, and unlinks the bin. When all readers have left, the bin goes back
+//         to its chunk, and a chunk without bins to TBuddy
+// Bits are cleared before `free` counts them, so a thread that lowered `free` by m finds m clear bits. `free` rises before units are added,
+// so the sum of all `free` is at least the number of units, those that searching threads hold included. If all objects of a bin are free,
+// but not all of their units are there, the bin stays: other threads hold these units and will take objects, or are about to add the units.
 //
-// Locks are collective mutexes: lanes of a warp whose frees come to the lock of one list together, with bins of their own, take it once for
-// all of them, and act one after the other. Only there do lanes of a warp meet at a lock: elsewhere one leader comes. The list's lock is
-// held while links change, while a bin is closed, and while `free` changes from 0 or to all, so that a bin is not given back while a thread
-// that freed its objects still links it. A thread that lowered `free` to 0 needs no lock: its own object keeps the bin.
+// Locks are collective mutexes: lanes of a warp that come to the lock of one list together, each with a bin of its own, acquire the lock
+// once for all of them, and act one after the other. This happens in frees only: everywhere else, one leader takes the lock. The list's
+// lock is held while links change, while a bin is closed, and while `free` changes from 0, or to all objects. So no bin is given back while
+// a thread that freed its objects still links it. A thread that lowers `free` to 0 needs no lock, because its own object keeps the bin.
 #pragma once
 
 #include <gpuheap/allocators/bulkalloc/tbuddy.hpp>
@@ -25,12 +27,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::bulk {
 
 // The objects of one bin that a group got.
 struct object_grant {
-  uint32_t page = no_page;  // of the bin
+  uint32_t page = no_page;  // the bin's page
   uint32_t count = 0;
-  uint32_t before = 0;  // objects that were free. 0: the bin is new, and the first `count` objects are marked as taken
+  uint32_t before = 0;  // objects of the bin that were free before; 0 if the bin is new, and its first `count` objects are marked as taken
 };
 
-// In device memory, at the start of the region.
+// The state of a heap. It lies in device memory, at the start of the region.
 template <class Parts>
 struct heap_state {
   using semaphore = typename Parts::semaphore;
@@ -41,12 +43,12 @@ struct heap_state {
   using tree = typename Parts::template tree<Parts>;
 
   tree blocks;
-  census scratch;  // of verify()
+  census scratch;  // used by verify()
 
-  // The state of a leader's search: the arena, and the units of its class that are held already.
+  // The state of a leader's search: the arena, and the units of the arena's class that the leader holds already.
   struct search {
-    uint32_t own = 0;   // arena of this multiprocessor
-    uint32_t step = 0;  // arenas given up
+    uint32_t own = 0;   // the arena of this multiprocessor
+    uint32_t step = 0;  // arenas that were searched in vain
     uint32_t held = 0;
     static constexpr unsigned arena_bits = 12;
     [[nodiscard]] GPUHEAP_FN uint32_t packed() const { return own | step << arena_bits | held << 2 * arena_bits; }
@@ -70,12 +72,12 @@ struct heap_state {
 
   // ---- objects
 
-  // Takes up to `wanted` objects of class c. count 0: no arena has one, and no chunk is available.
+  // Takes up to `wanted` objects of class c. The grant has count 0 if no arena has an object, and no chunk is available.
   [[nodiscard]] GPUHEAP_FN static object_grant take_objects(heap_state* self, unsigned c, unsigned wanted, search& where) {
     uint32_t const num_arenas = self->at().num_arenas;
     unsigned const n = wanted < objects(c) ? wanted : objects(c);
-    // At the end the own arena is tried again: others may have added what this thread could not.
-    // Ends: `step` rises, but for the pass that serves.
+    // The own arena is tried again at the end, since other threads may have added objects meanwhile.
+    // Ends: `step` rises with each pass that does not return.
     GPUHEAP_NO_UNROLL
     for (; where.step <= num_arenas; ++where.step) {
       uint32_t arena = where.own + where.step;
@@ -84,7 +86,7 @@ struct heap_state {
         semaphore const units{&self->list(arena, c).units};
         uint32_t page = no_page;
         if (where.step == 0) {
-          // Makes a bin of one of the arena's chunks, or of a new one.
+          // If no units are there or promised, makes a bin from a page of one of the arena's chunks, or of a new chunk.
           bool const served = units.wait(n, objects(c), [&] {
             page = take_bin(self, arena, true);
             if (page != no_page) open_bin(self, arena, c, page, n);
@@ -110,7 +112,7 @@ struct heap_state {
     return {};
   }
 
-  // Acquires units of another arena's class, for up to n objects; 0 if none are there or promised.
+  // Acquires up to n units of another arena's class, and returns their number; 0 if none are there or promised.
   [[nodiscard]] GPUHEAP_FN unsigned look_elsewhere(uint32_t arena, unsigned c, unsigned n) {
     semaphore const units{&list(arena, c).units};
     auto const seen = units.look();
@@ -118,31 +120,32 @@ struct heap_state {
     unsigned const got = units.try_wait_up_to(n, 1);
     return got != 0 ? got : units.wait_promised(1) ? 1 : 0;
   }
+  // Whether the arena's chunks have a free bin, or one is promised. A guess.
   [[nodiscard]] GPUHEAP_FN bool has_free_bin(uint32_t arena) {
     auto const seen = semaphore{&at().arenas[arena].chunks.units}.look();
     return semaphore::count(seen) + semaphore::surplus(seen) > 0;
   }
 
-  // Takes up to `wanted` objects of a bin of the list, for as many units held.
+  // Takes up to `wanted` objects of a bin in the list. The caller holds as many units.
   [[nodiscard]] GPUHEAP_FN object_grant walk(uint32_t arena, unsigned c, unsigned wanted) {
     class_list& mine = list(arena, c);
     readers const domain{&mine.rcu};
     object_grant got;
     simt::back_off pause;
     // Ends: the list has at least as many free objects as units are held. A walk that finds none lost them to other threads, which were
-    // served, or passed a place before others were added there. Lock-free.
+    // served, or passed a place in the list before an object was added there. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       unsigned const parity = domain.enter();
-      // acquire, here and below: pairs with link(); the bin's words are those of this list.
+      // acquire, here and below: pairs with link(), so the bin's words are those that it has in this list.
       uint32_t page = word(mine.first).load(simt::acquire);
-      // Ends: the list is acyclic. Bins that are linked anew while they are passed lead back to the list's start, and other threads gave
-      // them objects.
+      // Ends: the list is acyclic. A bin that is linked again while a walk passes it leads back to the list's start, but then another
+      // thread has freed an object of it.
       GPUHEAP_NO_UNROLL
       while (page != no_page && got.count == 0) {
         bin_header& bin = at().bin(page);
         uint32_t seen = word(bin.free).load(simt::relaxed);  // relaxed: the compare-exchange confirms it
-        // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
+        // Ends: a pass that does not break lost the word to another thread's change. Lock-free.
         GPUHEAP_NO_UNROLL
         while (seen != 0 && seen < bin_header::closed) {
           unsigned const n = seen < wanted ? seen : wanted;
@@ -160,23 +163,23 @@ struct heap_state {
     }
   }
 
-  // Counts m objects, whose bits are cleared, as free. Until then they keep the bin.
+  // Counts m objects, whose bits are cleared, as free. Until they are counted, the bin is not given back.
   GPUHEAP_COLD static void give_objects(heap_state* self, uint32_t arena, unsigned c, uint32_t page, unsigned m) {
     class_list& mine = self->list(arena, c);
     semaphore const units{&mine.units};
     bin_header& bin = self->at().bin(page);
     uint32_t seen = word(bin.free).load(simt::relaxed);  // relaxed: the compare-exchange confirms it
     bool counted = false, closed = false;
-    // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
+    // Ends: a failed exchange lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
     while (!counted && seen != 0 && seen + m != objects(c)) {
-      // relay: between the fences of threads that freed, and a thread that counts itself in or closes the bin.
+      // relay: passes on the fences of the threads that freed, to a thread that takes objects or closes the bin.
       counted = word(bin.free).compare_exchange(seen, seen + m, simt::relay, simt::relaxed);
     }
     simt::back_off pause;
-    // Ends: a pass that goes on lost the word to another thread's change, or all other objects of the bin are free and not all their units
-    // are there. Then other threads hold these units, and wait for the lock at most until they have taken an object, of this bin or of
-    // another one.
+    // Ends: a pass that does not count lost the word to another thread's change, or all other objects of the bin are free and not all of
+    // their units are there. Then other threads hold these units. Until they have taken an object, of this bin or of another one, they wait
+    // for the lock at most.
     GPUHEAP_NO_UNROLL
     while (!counted) {
       mutex{&mine.lock}.run_each([&] {
@@ -186,14 +189,15 @@ struct heap_state {
           counted = word(bin.free).compare_exchange(seen, seen + m, simt::relay, simt::relaxed);
           if (counted && !linked) self->link(mine, page);
         } else if (seen == 0 || units.try_wait(seen)) {
-          // acq_rel: after all threads that freed.
+          // acq_rel: comes after all threads that freed objects of the bin.
           counted = closed = word(bin.free).compare_exchange(seen, bin_header::closed, simt::acq_rel, simt::relaxed);
           if (!closed) units.signal(objects(c) - m);
           if (closed && linked) self->unlink(mine, page);
         }
       });
-      // Waits without the lock, since threads that hold the units may want it.
-      // Ends: the threads that hold the units have taken their objects, of this bin or of another one.
+      // Waits without the lock, since threads that hold the units may want the lock.
+      // Ends: the threads that hold the units take their objects, of this bin or of another one, and wait for no thread but the lock's
+      // holder.
       GPUHEAP_NO_UNROLL
       while (!counted && word(bin.free).load(simt::relaxed) + m == objects(c) && semaphore::count(units.look()) + m < objects(c))
         pause.wait();
@@ -204,6 +208,7 @@ struct heap_state {
       units.signal(m);
     }
   }
+  // Gives a bin back to its chunk when no reader is left.
   struct end_of_bin {
     heap_state* self;
     GPUHEAP_FN void operator()(structures::rcu_link* link) const {
@@ -214,10 +219,10 @@ struct heap_state {
 
   // ---- the list of a class
 
-  // Makes a page a bin of class c, whose first n objects are the caller's. The caller adds the units of the others.
+  // Makes a page a bin of class c, whose first n objects the caller takes. The caller adds the units of the others.
   GPUHEAP_COLD static void open_bin(heap_state* self, uint32_t arena, unsigned c, uint32_t page, unsigned n) {
     bin_header& bin = self->at().bin(page);
-    // relaxed, all: published by the link, or by handing out the objects.
+    // relaxed, all: link() publishes these words, or the program when it passes on the objects.
     word(bin.hints).store(0, simt::relaxed);
     GPUHEAP_NO_UNROLL
     for (unsigned s = 0; s != 8; ++s) {
@@ -232,6 +237,7 @@ struct heap_state {
     class_list& mine = self->list(arena, c);
     mutex{&mine.lock}.run_alone([&] { self->link(mine, page); });
   }
+  // Takes a bin without free objects out of the list.
   GPUHEAP_COLD static void unlink_if_empty(heap_state* self, uint32_t arena, unsigned c, uint32_t page) {
     class_list& mine = self->list(arena, c);
     mutex{&mine.lock}.run_alone([&] {
@@ -245,13 +251,13 @@ struct heap_state {
     bin_header& bin = at().bin(page);
     uint32_t const next = word(mine.first).load(simt::relaxed);
     word(bin.previous).store(no_page, simt::relaxed);
-    // release, both: the bin's words, and those behind it. Pair with walk().
+    // release, both: publish the bin's words, and those of the bins behind it. Pair with walk().
     word(bin.next).store(next, simt::release);
     if (next != no_page) word(at().bin(next).previous).store(page, simt::relaxed);
     word(mine.first).store(page, simt::release);
     word(bin.info).store(word(bin.info).load(simt::relaxed) | bin_header::linked, simt::relaxed);
   }
-  // Called under the list's lock. A thread that reads the bin now continues from it.
+  // Called under the list's lock. The bin keeps its `next`, so a thread that has reached the bin continues along the list.
   GPUHEAP_FN void unlink(class_list& mine, uint32_t page) {
     bin_header& bin = at().bin(page);
     uint32_t const next = word(bin.next).load(simt::relaxed), previous = word(bin.previous).load(simt::relaxed);
@@ -261,9 +267,9 @@ struct heap_state {
     word(bin.info).store(word(bin.info).load(simt::relaxed) & ~bin_header::linked, simt::relaxed);
   }
 
-  // ---- bins and chunks. A chunk's words are changed under its arena's lock. Units of bins are added when the bins can be found.
+  // ---- bins and chunks. A chunk's words are changed under its arena's lock. Units of bins are added once threads can find the bins.
 
-  // Takes a page of a chunk of the arena; no_page if there is none, nor a new chunk, if the caller may make one.
+  // Takes a page of a chunk of the arena. If there is none and `may_grow`, takes a page of a new chunk. no_page if that fails too.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_bin(heap_state* self, uint32_t arena, bool may_grow) {
     geometry const& at = self->at();
     chunk_list& mine = at.arenas[arena].chunks;
@@ -288,8 +294,8 @@ struct heap_state {
     });
     return page;
   }
-  // Takes a new chunk, and returns its first page for a bin, which is the caller's. The caller adds the units of the other pages. no_page:
-  // there is none.
+  // Takes a new chunk, and returns its first page for a bin, which the caller has then; no_page if there is no chunk. The caller adds the
+  // units of the other pages.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_chunk(heap_state* self, uint32_t arena) {
     geometry const& at = self->at();
     uint32_t const first = tree::take_block(&self->blocks, at.chunk_order());
@@ -300,14 +306,14 @@ struct heap_state {
     word(chunk.touched).store(used, simt::relaxed);
     word(chunk.arena).store(arena, simt::relaxed);
     word(chunk.linked).store(0, simt::relaxed);
-    // release: the chunk's words, for a free of one of its objects.
+    // release: publishes the chunk's words to a thread that frees one of its objects.
     at.word(first).store(page_word::of(at.chunk_order(), page_word::live | page_word::chunk).bits, simt::release);
     chunk_list& mine = at.arenas[arena].chunks;
     mutex{&mine.lock}.run_alone([&] { self->link_chunk(mine, first); });
     return first + at.header_pages();
   }
 
-  // Gives back a bin that no thread looks at any more.
+  // Gives back a bin that no thread reads any more.
   GPUHEAP_COLD static void give_bin(heap_state* self, uint32_t page) {
     geometry const& at = self->at();
     uint32_t const first = at.chunk_of(page);
@@ -316,8 +322,9 @@ struct heap_state {
     semaphore const units{&mine.units};
     bool empty = false, done = false;
     simt::back_off pause;
-    // Ends: a pass that goes on found all other bins of the chunk free, and not all their units there. Then other threads hold these units,
-    // and wait for this lock at most until they have taken a bin, of this chunk or of another one. Until then the own bin keeps the chunk.
+    // Ends: a pass that does not end the loop found all other bins of the chunk free, and not all of their units there. Then other threads
+    // hold these units. Until they have taken a bin, of this chunk or of another one, they wait for this lock at most. Until then, this
+    // thread's own bin keeps the chunk.
     GPUHEAP_NO_UNROLL
     while (!done) {
       mutex{&mine.lock}.run_alone([&] {
@@ -334,18 +341,18 @@ struct heap_state {
         }
       });
       uint64_t const alone = at.header_bits() | uint64_t{1} << (page - first);
-      // Waits without the lock, since threads that hold the units may want it.
-      // Ends: the threads that hold the units have taken a bin, of this chunk or of another one.
+      // Waits without the lock, since threads that hold the units may want the lock.
+      // Ends: the threads that hold the units take a bin, of this chunk or of another one, and wait for no thread but the lock's holder.
       GPUHEAP_NO_UNROLL
       while (!done && word(chunk.used).load(simt::relaxed) == alone && semaphore::count(units.look()) + 1 < at.bins_per_chunk())
         pause.wait();
     }
     if (!empty) return;
-    at.word(first).store(0, simt::relaxed);  // relaxed: no thread has an object of it
+    at.word(first).store(0, simt::relaxed);  // relaxed: no thread has an object of the chunk
     tree::give(&self->blocks, simt::lane_mask{1} << simt::lane_id(), first >> at.chunk_order(), at.chunk_order());
   }
 
-  // Called under the arena's lock. relaxed, all.
+  // Both are called under the arena's lock. relaxed, all: the lock orders them.
   GPUHEAP_FN void link_chunk(chunk_list& mine, uint32_t first) {
     chunk_header& chunk = at().chunk(first);
     uint32_t const next = word(mine.first).load(simt::relaxed);

@@ -1,12 +1,12 @@
 // Checks the invariants of a BulkAllocator heap while no kernel uses it.
 //
-// At rest means that no kernel is running on the heap. Then:
-//   1. nothing is promised or waited for, no lock is held, no thread reads, nothing waits to be reclaimed;
-//   2. of each order there are as many units as available nodes, and no two available buddies;
+// While no kernel is running on the heap:
+//   1. no units are promised or waited for, no lock is held, no thread reads, no bin waits to be reclaimed;
+//   2. each order has as many units as available nodes, and no two available buddies;
 //   3. every page lies in exactly one live block or available node;
-//   4. a bin in use has as many free objects as clear bits, not all of them, and is linked exactly if it has any;
-//   5. of each class of an arena there are as many units as free objects in its bins, all of which are in the list;
-//   6. an arena has as many units of bins as free pages in its chunks, all of which are in its list.
+//   4. a bin in use counts as many free objects as it has clear bits; not all of its objects are free, and it is linked exactly if any is;
+//   5. each class of an arena has as many units as its bins have free objects, and all bins with free objects are in its list;
+//   6. an arena has as many units of bins as its chunks have free pages, and all chunks with free pages are in its list.
 #pragma once
 
 #include <gpuheap/allocators/bulkalloc/ualloc.hpp>
@@ -20,10 +20,10 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::bulk {
 
-// The faults of a page, or, for the last three, of an arena.
+// The faults of a page; the last three are faults of an arena.
 enum class fault : uint32_t { none, wrong_header, wrong_count, empty_bin, wrong_link, class_units, bin_units, busy };
 
-// Kernel: thread i looks at every `threads`-th page. relaxed, all: the heap is at rest.
+// Kernel: thread i checks every `threads`-th page, from page i on. relaxed, all: no other kernel uses the heap.
 template <class Parts>
 struct take_census {
   heap_state<Parts>* state;
@@ -80,8 +80,8 @@ struct take_census {
   }
 };
 
-// Kernel that runs after that: thread i compares the units of list i of all arenas with the objects that were counted, and with those in
-// the list.
+// Kernel that runs after take_census: thread i compares the units of list i, of the lists of all arenas, with the objects that take_census
+// counted, and with those in the list.
 template <class Parts>
 struct compare_units {
   heap_state<Parts>* state;
@@ -109,7 +109,7 @@ struct compare_units {
     uint64_t const counted = census_type::read(mine.audit);
     simt::global_ref<uint64_t>{mine.audit}.store(0, simt::relaxed);
     if (!idle) return fault::busy;
-    // The whole word: nothing is promised.
+    // The whole word is compared, so that a promise is a fault too.
     return counted == sum && census_type::read(mine.units) == sum ? fault::none : fault::class_units;
   }
   GPUHEAP_FN fault look_at_chunks(geometry const& at, chunk_list& mine) const {
@@ -135,7 +135,7 @@ struct audit {
   uint64_t free_pages = 0;
 };
 
-// Checks the tree: units, pairs, and whether every page is in one place. Host; waits for the stream.
+// Checks the tree's units and pairs, and that every page is in exactly one place. Host; waits for the stream.
 template <class Parts>
 void verify_tree(heap_state<Parts>* state, geometry const& at, audit& result, stream_ref stream) {
   std::vector<uint32_t> words(at.num_pages), covered(at.num_pages);
@@ -177,7 +177,7 @@ void verify_tree(heap_state<Parts>* state, geometry const& at, audit& result, st
   }
 }
 
-// Checks the invariants. Host; waits for the stream.
+// Checks all invariants. Host; waits for the stream.
 template <class Parts>
 [[nodiscard]] audit verify(heap_state<Parts>* state, stream_ref stream) {
   constexpr unsigned most_threads = 1u << 17;
@@ -198,15 +198,15 @@ template <class Parts>
   result.chunks = found.chunks;
   if (found.first_fault != 0) {
     constexpr char const* texts[] = {"",
-                                     "is in a chunk, or has a bin, whose header is not right",
-                                     "has a bin that counts other than its bits do",
-                                     "has a bin of which nothing is in use",
-                                     "has a bin that is linked and full, or is neither",
-                                     "as an arena has a class whose units are not its free objects",
-                                     "as an arena has other units of bins than free bins",
-                                     "as an arena has a list that is still in use"};
+                                     "the page is in a chunk, or has a bin, with a wrong header",
+                                     "the page has a bin whose count of free objects differs from its bits",
+                                     "the page has a bin without live objects",
+                                     "the page has a bin that is linked and has no free object, or is not linked and has one",
+                                     "the arena has a class with another number of units than of free objects",
+                                     "the arena has another number of units of bins than of free bins",
+                                     "the arena has a list that is still in use"};
     uint64_t const which = ~found.first_fault;
-    result.problem = "number " + std::to_string(which >> 32) + " " + texts[static_cast<uint32_t>(which)];
+    result.problem = "page or arena " + std::to_string(which >> 32) + ": " + texts[static_cast<uint32_t>(which)];
   }
   return result;
 }

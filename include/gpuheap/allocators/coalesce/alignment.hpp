@@ -1,4 +1,4 @@
-// The alignment of blocks in a superblock, which costs memory.
+// The alignment of blocks in a superblock. A greater alignment costs more memory.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -6,11 +6,12 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // `strict16`   every block is aligned to 16, as with any allocator
-// `natural`    to the largest power of two up to the block's bytes, and 16 at most: enough for every type that fits into it, and for arrays
-//              of it. heap_ref's create() refuses such a heap, since it knows only the allocator's least alignment
-// `paper`      as published, which takes the least memory. For blocks without a header, and for coalesce_dynamic, the alignment is 4 at
-//              most: a double, a pointer or a float4 in such a block is a misaligned access, which ends a kernel. For blocks of 4-byte
-//              types; no calloc(), no realloc()
+// `natural`    a block is aligned to the largest power of two that does not exceed its bytes, 16 at most. That suits every type that fits
+//              into the block, and arrays of it. heap_ref's create() refuses such a heap, since it relies on the allocator's least
+//              alignment only
+// `paper`      as published, which takes the least memory. The alignment of blocks without a header, and of those of coalesce_dynamic, is 4
+//              at most. An access to a double, a pointer or a float4 in such a block may be misaligned, which ends the kernel. Such heaps
+//              are for 4-byte types, and have no calloc() and no realloc()
 enum class coalesce_alignment { strict16, natural, paper };
 
 namespace coalesce_parts {
@@ -22,7 +23,7 @@ namespace coalesce_parts {
 static_assert(natural_alignment(1) == 1 && natural_alignment(3) == 2 && natural_alignment(4) == 4 && natural_alignment(12) == 8 &&
               natural_alignment(15) == 8 && natural_alignment(16) == 16 && natural_alignment(1 << 20) == 16);
 
-// The alignment of a block of so many bytes.
+// The alignment of a block of `bytes` bytes.
 [[nodiscard]] GPUHEAP_HD constexpr unsigned alignment_of(coalesce_alignment policy, simt::size_t bytes) {
   unsigned const natural = natural_alignment(bytes);
   return policy == coalesce_alignment::strict16 ? 16 : policy == coalesce_alignment::natural || natural < 4 ? natural : 4;

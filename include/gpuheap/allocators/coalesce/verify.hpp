@@ -1,7 +1,7 @@
-// Checks the map of an allocator that coalesces while no kernel runs on its heap. Host only, for tests and for heap::verify.
+// Checks the map of a coalescing allocator while no kernel runs on its heap. Host only, for tests and for heap::verify.
 //
 // While no kernel runs:
-//   1. each key is in one of its two buckets, in one place only
+//   1. each key is in one of its two buckets, and in one place only
 //   2. a superblock has as many pieces in the map as its head counts
 #pragma once
 
@@ -20,21 +20,22 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesce_parts {
 
-// The findings of verify().
+// The result of verify().
 struct audit {
   std::string problem;  // empty: every invariant holds
   simt::size_t live_pieces = 0, live_superblocks = 0;
 };
 
-// Kernel, one thread for each superblock: reads its head. Host code cannot read the memory of every upstream allocator.
+// Kernel, one thread for each superblock: reads the superblock's head. A kernel does this because the host cannot read the memory of every
+// upstream allocator.
 struct read_heads {
-  simt::uint64_t* words;  // in: where a head is; out: what it says
+  simt::uint64_t* words;  // before: the address of each head; after: its contents
   GPUHEAP_FN void operator()(unsigned i) const {
     simt::plain_write(words[i], simt::plain_read(*reinterpret_cast<simt::uint64_t const*>(simt::plain_read(words[i]))));
   }
 };
 
-// Waits for the stream; no kernel may be running on the heap.
+// Checks the map. Waits for the stream; no kernel may be running on the heap.
 [[nodiscard]] inline audit verify(structures::address_map const& map, stream_ref stream) {
   using structures::address_map;
   std::vector<address_map::key> keys(simt::size_t{map.num_buckets} * address_map::bucket_places);
@@ -47,7 +48,7 @@ struct read_heads {
   auto const fail = [&found](address_map::key k, char const* what) {
     if (found.problem.empty()) found.problem = "the piece at address " + std::to_string(k) + what;
   };
-  std::map<simt::uint64_t, simt::size_t> pieces;  // by superblock
+  std::map<simt::uint64_t, simt::size_t> pieces;  // the number of pieces of each superblock
   std::vector<address_map::key> live;
   for (simt::size_t at = 0; at < keys.size(); ++at) {
     address_map::key const k = keys[at];

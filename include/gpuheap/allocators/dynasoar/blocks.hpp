@@ -1,25 +1,27 @@
-// A pool of DynaSOAr blocks: equal pieces of memory, each with up to 64 slots of one class. Bitmaps tell which blocks are free, which
-// belong to a class (allocated), and which of these have a free slot (active).
+// A pool of DynaSOAr blocks: equal pieces of memory, each with up to 64 slots of one class. Bitmaps say which blocks are free, which belong
+// to a class (allocated), and which of the allocated blocks have a free slot (active).
 //
 // A block at rest:
 //   free        no tag, no free slots;  its bit in the free tree
 //   allocated   tag {class, capacity};  its bit among the allocated of the class;  active, by its bit in the active tree of the class, if
 //               and only if it has a free slot. At least one slot is taken
 //
-//   take        an active block: its slots by one AND. None: a free block, whose tag is written before its slots are made free
-//   give back   the slots by an OR. The last one: close the block by a compare-exchange of all slots against none; its bits go; it is free
-//   active      settled after every change from or to "no slot is free" (bitmap_tree::recompute)
+//   take        takes slots of an active block by one AND. If there is no active block, opens a free one: writes its tag before it makes
+//               its slots free
+//   give back   frees slots by an OR. If no slot is in use then, closes the block: exchanges all slots for none by a compare-exchange,
+//               clears the block's bits, and puts it into the free tree
+//   active      a block's bit is recomputed after every change from or to "no slot is free" (bitmap_tree::recompute)
 //
-// Why a slot is never given twice. The AND tells which thread took a bit. That thread may have believed the block to be of another class,
-// as the block was closed and opened between the look at the active tree and the AND. But now the block has a slot that is not free, so it
-// cannot be closed, and its tag stays. So the thread reads the tag once more, and if the class is another one, gives the slots back as
-// their owner would. All states that it changes are those of the class that the tag names. Closing takes slots too: if a thread has closed
-// a block that has been opened for another capacity since, and that may have other slots in use, it gives back the slots that it has
-// closed.
+// Why a slot is never given twice. The result of the AND says which thread took a bit. Between the thread's look at the active tree and its
+// AND, the block may have been closed, and opened for another class. But now the thread has a slot of the block, so no thread can close the
+// block, and its tag does not change. So the thread reads the tag once more. If the class is another one, it gives the slots back as their
+// owner would. All states that it changes are those of the class that the tag names. Closing a block takes its slots too. If a thread has
+// closed a block that was opened for another capacity meanwhile, and that may have other slots in use, the thread gives the slots that it
+// took by closing back.
 //
 // Why a request fails only for lack of slots. Bits are hidden for a moment only while a block changes its state, and every such change is
-// counted (relocation_count): a search that finds nothing is repeated unless no change crossed it. Only slots that another thread has taken
-// by mistake, and is giving back, are not seen. That needs a block that changed its class meanwhile.
+// counted (relocation_count): a search that finds nothing is repeated unless no change crossed it. A search misses only slots that another
+// thread has taken by mistake and is giving back, which needs a block that changed its class meanwhile.
 #pragma once
 
 #include <gpuheap/allocators/dynasoar/layout.hpp>
@@ -28,10 +30,10 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::soa {
 
-// Slots of one block, which are the caller's.
+// Slots of one block that the caller has taken.
 struct grant {
   uint32_t block = no_block;
-  bool changed = false;  // from no free slot to some, or the other way: the block's states must follow
+  bool changed = false;  // the block went from no free slot to some, or from some to none: its states must follow
   free_slots::word slots = 0;
   [[nodiscard]] GPUHEAP_HD constexpr bool none() const { return block == no_block; }
 };
@@ -42,15 +44,15 @@ struct place {
   [[nodiscard]] GPUHEAP_HD constexpr bool none() const { return block == no_block; }
 };
 
-// A view of the pool. Device, any thread. `Self` derives from it, and may replace its steps. Functions that are not inlined get a pointer
-// to the layout in memory. They are called from few places and not deep, as each call on the way costs registers.
+// A view of the pool. Device, any thread. `Self` derives from it, and may replace its steps, as tests do. Functions that are not inlined
+// get a pointer to the layout in memory. Chains of such calls are kept short, because each call costs registers.
 template <class Self>
 struct basic_block_pool : pool_layout {
   using word = free_slots::word;
   // How many active blocks a request may find full before it opens a free one.
   static constexpr unsigned tries = 5;
 
-  // The pool whose layout lies there.
+  // The pool whose layout lies at `at`.
   [[nodiscard]] GPUHEAP_FN static Self of(pool_layout const* at) {
     Self pool;
     static_cast<pool_layout&>(pool) = *at;
@@ -59,11 +61,11 @@ struct basic_block_pool : pool_layout {
   [[nodiscard]] GPUHEAP_FN structures::relocation_count relocations() const { return {&state()->moves}; }
   [[nodiscard]] GPUHEAP_FN free_slots slots(uint32_t b) const { return {&blocks()[b].free}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> tag(uint32_t b) const { return simt::global_ref<uint64_t>{blocks()[b].tag}; }
-  // relaxed: a guess; or the caller has a slot of the block, and the tag was written before that became free.
+  // relaxed: the result is a guess, unless the caller has a slot of the block. Then the tag was written before that slot became free.
   [[nodiscard]] GPUHEAP_FN block_tag tag_of(uint32_t b) const { return {tag(b).load(simt::relaxed)}; }
 
-  // Takes a slot of class c, whose blocks have `capacity`, for each lane of the group, which all call this; none if there is none. The
-  // lanes of the group want the same class of the same pool.
+  // Takes a slot of class c for each lane of the group. All lanes of the group call, and want the same class of the same pool. `capacity`
+  // is that of a block of class c. Returns the lane's slot, or a place that is none() if there is no slot.
   [[nodiscard]] GPUHEAP_FN place take(structures::warp_group group, unsigned c, unsigned capacity) const {
     // Ends: each pass serves at least the lowest lane of the group, or ends it.
     GPUHEAP_NO_UNROLL
@@ -72,7 +74,7 @@ struct basic_block_pool : pool_layout {
       if (group.leads()) got = Self::find(&state()->layout, c, capacity, group.size());
       got.block = group.from_leader(got.block);
       got.slots = group.from_leader(got.slots);
-      // The other lanes get what the leader acquired.
+      // The other lanes acquire what the leader acquired.
       simt::sync_warp(group.mask);
       if (got.none()) return {};
       unsigned const rank = group.rank(), count = simt::popcount(got.slots);
@@ -81,8 +83,8 @@ struct basic_block_pool : pool_layout {
     }
   }
 
-  // Gives slots of block b back. The caller read the block's tag while the slots were its own. Returns the word of the block's slots as it
-  // was. A fence must have released the owners' accesses before. If a slot was free already, only the others have changed.
+  // Gives the slots `which` of block b back. `tag` is the block's tag, which the caller read while it had the slots. A fence must have
+  // released the owners' accesses before. Returns the block's free slots from before. A slot that was free already stays free.
   GPUHEAP_FN word deallocate(uint32_t b, block_tag tag, word which) const {
     word const before = slots(b).release(which);
     if ((before & which) == 0 && (before == 0 || (before | which) == tag.all())) {
@@ -92,26 +94,26 @@ struct basic_block_pool : pool_layout {
   }
 
  protected:
-  // A number that tells warps apart, to scatter them.
+  // A number that differs between warps, which spreads them over the trees.
   [[nodiscard]] GPUHEAP_FN static unsigned scatter() {
     unsigned const x = simt::global_warp() * 0x9e3779b1u;
     return x ^ x >> 15;
   }
-  // The first of `bits` from `start` on and around.
+  // The first bit of `bits` from `start` on, or else the lowest bit.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned first_of(word bits, unsigned start) {
     word const behind = bits & ~simt::low_bits(start % 64);
     return simt::lowest_bit(behind != 0 ? behind : bits);
   }
 
-  // Finds up to `wanted` slots of class c in one block; none if there are none.
+  // Takes up to `wanted` slots of class c in one block; the result is none() if there are no slots. One thread.
   GPUHEAP_COLD static grant find(pool_layout const* at, unsigned c, unsigned capacity, unsigned wanted) {
     unsigned left = Self::tries;
     bool careful = false;
     simt::uint64_t seen = 0;
     simt::back_off pause;
-    // Ends: a pass that goes on, except the first, saw that another thread moves a block, or has moved one since. Each move serves a
-    // request or follows a free; a search that finds nothing moves nothing, and a thread that moves a block waits for no thread. Or the
-    // pass took slots of a block that had moved since it looked.
+    // Ends: each pass that does not return, except the first, saw that another thread moves a block or has moved one since, or took slots
+    // of a block that had moved since the pass looked. Each move serves a request or follows a free. A search that finds nothing moves
+    // nothing, and a thread that moves a block waits for no thread.
     GPUHEAP_NO_UNROLL
     while (true) {
       if (careful) seen = of(at).relocations().read_begin();
@@ -135,21 +137,21 @@ struct basic_block_pool : pool_layout {
       left = ~0u;
     }
   }
-  // Whether slots that were taken are of class c. If not, they are given back.
+  // Returns whether the slots that were taken are of class c. If not, gives them back.
   [[nodiscard]] GPUHEAP_FN static bool keep(pool_layout const* at, unsigned c, grant got) {
-    // The block has a slot of this thread, so its tag stays. The claim has read from open(), which comes after the tag.
+    // This thread has a slot of the block, so the tag does not change. The claim has read a word that open() wrote after the tag.
     block_tag const now = of(at).tag_of(got.block);
     if (!now.is_of(c)) {
       // This thread has not accessed the slots.
       (void)of(at).deallocate(got.block, now, got.slots);
       return false;
     }
-    // As if nothing had been given back to a block without free slots.
+    // The arguments 0, 0 say that the block had no free slot and got none back, so that follow_up() only recomputes its active bit.
     if (got.changed) Self::follow_up(at, got.block, now, 0, 0);
     return true;
   }
 
-  // Takes up to `wanted` slots of a block that is active in class c; gives up after `left` blocks without one.
+  // Takes up to `wanted` slots of a block that is active in class c. Gives up after `left` blocks without a free slot.
   GPUHEAP_COLD static grant find_active(pool_layout const* at, unsigned c, unsigned wanted, unsigned left) {
     Self const pool = of(at);
     bitmap_tree const active = pool.active(c);
@@ -158,7 +160,7 @@ struct basic_block_pool : pool_layout {
     active.for_each_leaf(start % active.num_leaves, [&](unsigned i) {
       // relaxed: a guess, which the tag and the claim confirm.
       word bits = active.leaf(i).load(simt::relaxed);
-      // Ends: one pass a bit.
+      // Ends: each pass clears a bit.
       GPUHEAP_NO_UNROLL
       for (unsigned bit = 0; bits != 0; bits &= ~(word{1} << bit)) {
         bit = first_of(bits, start >> 8);
@@ -177,18 +179,18 @@ struct basic_block_pool : pool_layout {
     return got;
   }
 
-  // Opens a free block for class c, and takes up to `wanted` of its slots. If there is one, the move has begun, and the caller ends it when
-  // the block's states have followed.
+  // Opens a free block for class c, and takes up to `wanted` of its slots. If it finds one, a relocation is open, and the caller ends it
+  // when the block's states have followed.
   GPUHEAP_COLD static grant find_free(pool_layout const* at, unsigned c, unsigned capacity, unsigned wanted) {
     Self const pool = of(at);
     bitmap_tree const free = pool.free_blocks();
     unsigned const start = scatter();
     grant got;
     free.for_each_leaf(start % free.num_leaves, [&](unsigned i) {
-      // Ends: a pass that goes on lost the bit to another thread, which has opened the block.
+      // Ends: a pass that does not return lost the bit to another thread, which has opened the block.
       GPUHEAP_NO_UNROLL
       while (true) {
-        // relaxed: a guess, which the taking confirms.
+        // relaxed: a guess, which take() confirms.
         word const bits = free.leaf(i).load(simt::relaxed);
         if (bits == 0) return false;
         uint32_t const b = i * 64 + first_of(bits, start >> 8);
@@ -202,14 +204,14 @@ struct basic_block_pool : pool_layout {
     });
     return got;
   }
-  // Opens a block that no other thread has.
+  // Opens block b, which this thread took from the free tree, and takes up to `wanted` of its slots.
   [[nodiscard]] GPUHEAP_FN grant open(uint32_t b, unsigned c, unsigned capacity, unsigned wanted) const {
     block_tag const mine = block_tag::of(c, capacity);
     word const taken = free_slots::choose(mine.all(), wanted, 0);
-    // relaxed: published by what opens the slots.
+    // relaxed: slots.open() publishes the tag.
     tag(b).store(mine.bits, simt::relaxed);
     slots(b).open(mine.all() & ~taken);
-    // release: a pass that sees the bit sees the tag.
+    // release: a pass over the objects that sees the bit sees the tag.
     simt::global_ref<word>{allocated(c)[b / 64]}.fetch_or(word{1} << (b % 64), simt::release);
     return {b, taken != mine.all(), taken};
   }
@@ -219,10 +221,11 @@ struct basic_block_pool : pool_layout {
     Self const pool = of(at);
     bool alone = false;
     pool.relocations().begin();
-    // Ends: a pass that goes on closed a block that others have emptied and opened since, for another capacity. Lock-free.
+    // Ends: a pass that does not leave the loop closed a block that other threads have emptied, and opened for another capacity, since.
+    // Lock-free.
     GPUHEAP_NO_UNROLL
     while ((before | which) == tag.all() && pool.slots(b).close(tag.all())) {
-      // These slots are this thread's, so the tag stays; it may be another one than before.
+      // This thread has the block's slots, so the tag does not change now. It may differ from the tag of before.
       block_tag const now = pool.tag_of(b);
       alone = now.all() == tag.all();
       if (!alone) {
@@ -232,24 +235,24 @@ struct basic_block_pool : pool_layout {
       tag = now;
       if (alone) break;
     }
-    // relaxed: only a thread that opens the block writes it next, after taking the bit in the free tree.
+    // relaxed: the next thread that writes the tag opens the block, after it has taken the block's bit from the free tree.
     if (alone) pool.tag(b).store(0, simt::relaxed);
     unsigned const c = tag.kind();
     if (alone || before == 0) pool.active(c).recompute(b, [&] { return pool.has_room(b, c); });
     if (alone) {
-      // relaxed: the bit is set again only by a thread that opens the block, after taking it from the free tree.
+      // relaxed: only a thread that opens the block sets the bit again, after it has taken the block from the free tree.
       simt::global_ref<word>{pool.allocated(c)[b / 64]}.fetch_and(~(word{1} << (b % 64)), simt::relaxed);
       pool.free_blocks().set(b);
     }
     pool.relocations().end();
   }
-  // acquire, both: see bitmap_tree::recompute.
+  // Whether block b is of class c and has a free slot. acquire, both: see bitmap_tree::recompute.
   [[nodiscard]] GPUHEAP_FN bool has_room(uint32_t b, unsigned c) const {
     return slots(b).ref().load(simt::acquire) != 0 && block_tag{tag(b).load(simt::acquire)}.is_of(c);
   }
 };
 
-// The pool as it is used.
+// The pool without replaced steps.
 struct block_pool : basic_block_pool<block_pool> {};
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::soa

@@ -26,16 +26,17 @@ using structures::free_slots;
 inline constexpr uint32_t no_block = ~uint32_t{0};
 inline constexpr uint32_t most_blocks = uint32_t{1} << 31;
 
-// The class of a block, and its number of slots: {class + 1 : 32, capacity : 32}. Only a thread that is alone with the block changes it.
+// The class of a block, and its number of slots: {class + 1 : 32, capacity : 32}. Only the thread that opens or closes the block changes
+// it.
 struct block_tag {
-  uint64_t bits = 0;  // 0: no thread's
+  uint64_t bits = 0;  // 0: the block is free
 
   [[nodiscard]] GPUHEAP_HD static constexpr block_tag of(unsigned c, unsigned capacity) { return {uint64_t{capacity} << 32 | (c + 1)}; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_free() const { return bits == 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_of(unsigned c) const { return static_cast<uint32_t>(bits) == c + 1; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned kind() const { return static_cast<uint32_t>(bits) - 1; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned capacity() const { return static_cast<unsigned>(bits >> 32); }
-  // The word of its slots while all of them are free.
+  // The block's free slots while all of its slots are free.
   [[nodiscard]] GPUHEAP_HD constexpr free_slots::word all() const { return simt::low_bits(capacity()); }
 };
 static_assert(block_tag::of(3, 64).kind() == 3 && block_tag::of(3, 64).is_of(3) && block_tag::of(0, 7).capacity() == 7 &&
@@ -47,16 +48,16 @@ struct alignas(16) block_words {
   uint64_t tag;
 };
 
-// The result of a census: counts of blocks, except for `live`.
+// The result of a census. `free`, `allocated` and `active` count blocks.
 struct census {
   uint64_t free = 0, allocated = 0, active = 0;
-  uint64_t slots = 0, live = 0;  // of allocated blocks
-  uint64_t first_fault = 0;      // ~{block : 32, fault : 32} of the lowest block with one; 0: none
+  uint64_t slots = 0, live = 0;  // slots of allocated blocks, and those of them that are not free
+  uint64_t first_fault = 0;      // ~{block : 32, fault : 32} of the lowest block with a fault; 0 if no block has one
 };
 
 struct pool_state;
 
-// The places of the parts. A plain value, the same on either side.
+// The places of the pool's parts. A plain value for host and device.
 struct pool_layout {
   static constexpr size_t state_bytes = 256;
 
@@ -73,7 +74,7 @@ struct pool_layout {
   }
   [[nodiscard]] GPUHEAP_HD bitmap_tree free_blocks() const { return tree(0); }
   [[nodiscard]] GPUHEAP_HD bitmap_tree active(unsigned c) const { return tree(1 + c); }
-  // A word for each 64 blocks.
+  // The allocated blocks of class c, a bit each: a word for each 64 blocks.
   [[nodiscard]] GPUHEAP_HD uint64_t* allocated(unsigned c) const {
     return words() + size_t{bitmap_tree::words_for(num_leaves(), 1)} * (1 + num_classes) + size_t{num_leaves()} * c;
   }
@@ -91,12 +92,12 @@ struct pool_layout {
   [[nodiscard]] GPUHEAP_HD static constexpr size_t bytes_for(uint32_t n, unsigned classes, unsigned block_bytes) {
     return data_at(n, classes) + size_t{n} * block_bytes;
   }
-  // A pool with as many blocks as fit; `where` has at least bytes_for(1).
+  // A pool with as many blocks as fit into `where`, which has at least bytes_for(1).
   [[nodiscard]] GPUHEAP_HD static pool_layout over(memory::region where, unsigned classes, unsigned block_bytes) {
     size_t most = where.bytes / block_bytes;
     if (most > most_blocks) most = most_blocks;
     auto n = static_cast<uint32_t>(most);
-    // Ends: n falls, to 1 at the least. The excess is that of the metadata, so a few passes.
+    // Ends: n falls, down to 1. The excess is at most the metadata's size, so there are few passes.
     while (n > 1 && bytes_for(n, classes, block_bytes) > where.bytes) {
       size_t const excess = bytes_for(n, classes, block_bytes) - where.bytes;
       size_t const fewer = simt::ceil_div(excess, size_t{block_bytes} * 2);

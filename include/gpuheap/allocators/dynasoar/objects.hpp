@@ -1,10 +1,10 @@
 // Objects in DynaSOAr blocks: the declaration of a class, and the pointer to an object.
 //
-// A class is a plain struct. Its objects never lie in memory as such: in a block, field f of slot i lies at capacity * offset of f + i *
-// size of f, so that the same fields of neighbouring slots are neighbours.
+// A class is a plain struct. No object lies in memory as a whole: in a block, field f of slot i lies at capacity * offset of f + i * size
+// of f, so that the same fields of adjacent slots are adjacent.
 //
-// A class may have one base class, which begins where it begins. A field of the base then has the same offset in both, so a pointer to an
-// object is one to its base: the capacity of the block, which differs between the classes, is part of the pointer.
+// A class may have one base class, which lies at its offset 0. A field of the base then has the same offset in both classes, so a pointer
+// to an object is also a pointer to its base. The capacity of the block differs between the two classes, so it is part of the pointer.
 #pragma once
 
 #include <gpuheap/allocators/dynasoar/layout.hpp>
@@ -21,7 +21,7 @@ struct fields {};
 
 namespace soa {
 
-// The list of a base class with more members.
+// The field list of a base class, followed by more members.
 template <class List, auto... Members>
 struct inherited;
 template <auto... Theirs, auto... Members>
@@ -49,23 +49,23 @@ using inherited_fields = typename soa::inherited<typename Base::fields, Members.
 template <class T>
 concept lists_fields = soa::is_field_list<typename T::fields>;
 
-// A pointer to an object of class T in an object_heap; null points to nothing. 8 bytes: it can be copied, compared and stored as a pointer
-// can, also in fields of objects, and atomically by its bits().
+// A pointer to an object of class T in an object_heap, or null. It has 8 bytes, and can be copied, compared and stored like a pointer, also
+// in fields of objects. Its bits() can be accessed atomically.
 //
 //   p[&body::x] += dt * p[&body::vx];     a field, as a reference
 //   body const b = p.load();              all of them; p.store(b)
 //
-// It is no address, and does not pretend to be one: {capacity - 1 : 6, address of the block's data : 52, slot : 6}, as data are aligned to
-// 64 and addresses have less than 58 bits.
+// It is not an address but {capacity - 1 : 6, address of the block's data : 52, slot : 6}. A block's data is aligned to 64 bytes, and
+// addresses have fewer than 58 bits.
 template <class T>
 class object_ptr {
  public:
   object_ptr() = default;
-  GPUHEAP_HD constexpr object_ptr(decltype(nullptr)) {}  // NOLINT(google-explicit-constructor): as of pointers
-  // A pointer to the base of an object. The base is the class's only one, and so begins where the object begins.
+  GPUHEAP_HD constexpr object_ptr(decltype(nullptr)) {}  // NOLINT(google-explicit-constructor): implicit, as for pointers
+  // A pointer to the base of an object. It is the only base of the object's class, so it lies at the object's offset 0.
   template <class Derived>
   requires(simt::is_base_of_v<T, Derived> && !simt::is_same_v<T, Derived>) GPUHEAP_HD constexpr object_ptr(object_ptr<Derived> p)
-      : bits_{p.bits()} {  // NOLINT(google-explicit-constructor): as of pointers
+      : bits_{p.bits()} {  // NOLINT(google-explicit-constructor): implicit, as for pointers
     static_assert(!__is_polymorphic(Derived),
                   "gpuheap: the objects of an object_heap are plain data: their classes have no virtual functions");
   }
@@ -81,7 +81,7 @@ class object_ptr {
   [[nodiscard]] GPUHEAP_HD constexpr explicit operator bool() const { return bits_ != 0; }
   [[nodiscard]] GPUHEAP_HD friend constexpr bool operator==(object_ptr a, object_ptr b) { return a.bits_ == b.bits_; }
 
-  // One field of the object. Not null.
+  // One field of the object. The pointer must not be null.
   template <class Field, class Class>
   requires simt::is_base_of_v<Class, T>
   [[nodiscard]] GPUHEAP_FN Field& operator[](Field Class::*field) const {
@@ -94,7 +94,7 @@ class object_ptr {
   [[nodiscard]] GPUHEAP_FN T load() const requires lists_fields<T> { return load_all(typename T::fields{}); }
   GPUHEAP_FN void store(T const& value) const requires lists_fields<T> { store_all(value, typename T::fields{}); }
 
-  // Where the object is: the block's data, which slot of it, and how many there are.
+  // The object's place: the block's data, the slot, and the number of the block's slots.
   [[nodiscard]] GPUHEAP_HD char* data() const { return reinterpret_cast<char*>(bits_ << 6 >> 12 << 6); }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned slot() const { return static_cast<unsigned>(bits_ & 63); }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned capacity() const { return static_cast<unsigned>(bits_ >> 58) + 1; }
@@ -125,7 +125,7 @@ class object_ptr {
 
 namespace soa {
 
-// The classes of a heap, by number, and the blocks that they need.
+// The classes of a heap, which are numbered from 0, and the sizes of their blocks.
 template <class... Classes>
 struct class_list {
   static constexpr unsigned count = sizeof...(Classes);
@@ -153,7 +153,7 @@ struct class_list {
     return index < count && is_it[index];
   }
 
-  // 64 objects of the smallest class, and at least one of the largest.
+  // Bytes of a block: enough for 64 objects of the smallest class, and for one of the largest.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned block_bytes() {
     simt::size_t smallest = ~simt::size_t{0}, largest = 0;
     ((smallest = sizeof(Classes) < smallest ? sizeof(Classes) : smallest, largest = sizeof(Classes) > largest ? sizeof(Classes) : largest),
@@ -170,7 +170,7 @@ struct class_list {
 // The input of a pass over the objects of a class: the blocks of the class, and the slots that had an object when the pass began.
 struct pass_list {
   uint32_t* count = nullptr;
-  free_slots::word* live = nullptr;  // of block blocks[i]
+  free_slots::word* live = nullptr;  // live[i]: the slots of block blocks[i] that had an object
   uint32_t* blocks = nullptr;
 
   static constexpr size_t head_bytes = 256;
@@ -184,14 +184,15 @@ struct pass_list {
   }
 };
 
-// Kernel: thread i lists the blocks of class c among the 64 that word i has bits for. `count` is 0 before.
+// Kernel: thread i lists the blocks of class c among the 64 blocks of word i. `count` is 0 before the kernel.
 struct list_blocks {
   pool_layout pool;
   unsigned c;
   pass_list list;
 
   GPUHEAP_FN void operator()(unsigned i) const {
-    // relaxed, all: live objects were made before the kernel began, or by others meanwhile, which may be listed or not.
+    // relaxed, all: objects that were made before the kernel began are listed. Those that other threads make meanwhile may be listed or
+    // not.
     uint64_t bits = simt::global_ref<uint64_t>{pool.allocated(c)[i]}.load(simt::relaxed);
     if (bits == 0) return;
     uint32_t at = simt::global_ref<uint32_t>{*list.count}.fetch_add(simt::popcount(bits), simt::relaxed);
@@ -206,8 +207,9 @@ struct list_blocks {
   }
 };
 
-// Kernel that runs after that: calls f(p) for each object that was listed, as one of its class or of the base `Base`. `threads`: a multiple
-// of the capacity, so that each thread has the same slot of several blocks, and adjacent threads have adjacent slots.
+// Kernel that runs after list_blocks: calls visit(p) for each object of class T that was listed, where p points to the object as an object
+// of `Base`, which is T or its base. `threads` is a multiple of the capacity, so that each thread visits the same slot of several blocks,
+// and adjacent threads visit adjacent slots.
 template <class T, class Base, class Visit>
 struct visit_objects {
   pool_layout pool;
@@ -219,7 +221,7 @@ struct visit_objects {
   GPUHEAP_FN void operator()(unsigned i) const {
     unsigned const slot = i % capacity;
     uint32_t const count = simt::plain_read(*list.count);
-    // The threads form rows of `capacity`. Each row takes every block whose number is the row's, modulo the number of rows.
+    // The threads form rows of `capacity`. Row r visits each listed block whose index is r modulo the number of rows.
     GPUHEAP_NO_UNROLL
     for (uint32_t n = i / capacity; n < count; n += threads / capacity) {
       if ((simt::plain_read(list.live[n]) >> slot & 1) == 0) continue;

@@ -1,8 +1,7 @@
-// Checks the invariants of a pool of DynaSOAr blocks while nothing else uses it: a kernel with a thread for each block counts blocks and
-// faults.
+// Checks the invariants of a pool of DynaSOAr blocks: a kernel with a thread for each block counts blocks and faults.
 //
-// At rest means that no kernel uses the pool. Then:
-//   1. every block is free or allocated to the class that its tag names, and to no other;
+// While no other kernel uses the pool:
+//   1. every block is either free, or allocated to the class that its tag names and to no other;
 //   2. a block is active in its class if and only if it has a free slot, and in no other;
 //   3. no slot beyond a block's capacity is free, and no allocated block has all slots free;
 //   4. above a set bit of a tree the summary bits are set.
@@ -22,7 +21,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::soa {
 // The fault of a block.
 enum class fault : uint32_t { none, free_and_not, tag_and_bits, active_and_not, beyond_capacity, empty, summary };
 
-// Kernel, a thread for each block. `only`: the class that is counted; all_classes: every one. relaxed, all: the pool is at rest.
+// Kernel, a thread for each block: counts the blocks of the class `only`, or of every class if that is all_classes, and finds faults.
+// relaxed, all: no other kernel uses the pool.
 struct take_census {
   static constexpr unsigned all_classes = ~0u;
   pool_layout pool;
@@ -53,7 +53,7 @@ struct take_census {
   [[nodiscard]] GPUHEAP_FN static bool has(bitmap_tree tree, unsigned b) {
     return (tree.leaf(b / 64).load(simt::relaxed) >> (b % 64) & 1) != 0;
   }
-  // Whether the summaries above b's leaf say that there is something.
+  // Whether the summary bits above b's leaf are set.
   [[nodiscard]] GPUHEAP_FN static bool is_summed_up(bitmap_tree tree, unsigned b) {
     unsigned const leaf = b / 64;
     if ((tree.mid(leaf / 64).load(simt::relaxed) >> (leaf % 64) & 1) == 0) return false;
@@ -76,8 +76,8 @@ struct take_census {
   }
 };
 
-// Kernel: thread i writes word i of each level of the free tree: all blocks are free. The first writes the layout. The rest of the metadata
-// is zero.
+// Kernel: thread i writes word i of each level of the free tree, so that all blocks are free. Thread 0 also writes the layout. The rest of
+// the metadata stays zero.
 struct free_all_blocks {
   pool_layout pool;
   GPUHEAP_FN void operator()(unsigned i) const {
@@ -89,7 +89,7 @@ struct free_all_blocks {
   }
 
  private:
-  // Word i of a level of `bits` bits.
+  // Writes word i of a level of `bits` bits, all of which are set.
   GPUHEAP_FN static void write(uint64_t* level, unsigned i, unsigned bits) {
     if (i < bitmap_tree::leaves_for(bits)) simt::plain_write(level[i], simt::low_bits(bits - i * 64 < 64 ? bits - i * 64 : 64));
   }
@@ -101,19 +101,19 @@ struct audit {
   std::string problem;  // empty: every invariant holds
   census found{};
 
-  // The part of the allocated blocks' slots that no thread has: the paper's fragmentation. 0 without blocks.
+  // The paper's fragmentation: the share of the allocated blocks' slots that are free. 0 if no block is allocated.
   [[nodiscard]] double fragmentation() const {
     return found.slots == 0 ? 0 : 1 - static_cast<double>(found.live) / static_cast<double>(found.slots);
   }
 };
 
-// Makes the pool new, in stream order. Host.
+// Writes the metadata of a pool whose blocks are all free, in stream order. Host.
 inline void initialise(pool_layout const& pool, stream_ref stream) {
   simt::fill(pool.base, 0, pool.metadata_bytes(), stream);
   launch(pool.num_leaves(), free_all_blocks{pool}, {.stream = stream});
 }
 
-// Counts the blocks of a class, or of all, and checks every block. Host; waits for the stream.
+// Counts the blocks of the class `only`, or of all classes, and checks every block. Host; waits for the stream.
 [[nodiscard]] inline audit verify(pool_layout const& pool, stream_ref stream, unsigned only = take_census::all_classes) {
   audit a;
   simt::fill(&pool.state()->found, 0, sizeof a.found, stream);
@@ -122,18 +122,18 @@ inline void initialise(pool_layout const& pool, stream_ref stream) {
   simt::synchronize(stream);
   if (a.found.first_fault == 0) return a;
   constexpr char const* texts[] = {"",
-                                   "is in the free tree and has a tag, or neither",
+                                   "is in the free tree and has a tag, or is not in it and has none",
                                    "is allocated to another class than its tag names",
                                    "is active without a free slot, or has one and is not active",
                                    "has a free slot beyond its capacity",
                                    "is allocated, and none of its slots is in use",
-                                   "is in a tree whose summaries pass it over"};
+                                   "is in a tree, and a summary bit above it is not set"};
   uint64_t const which = ~a.found.first_fault;
   a.problem = "block " + std::to_string(which >> 32) + " " + texts[static_cast<uint32_t>(which)];
   return a;
 }
 
-// How many blocks are not free. Host; waits for the stream.
+// Returns the number of blocks that are not free. Host; waits for the stream.
 [[nodiscard]] inline uint32_t held_blocks(pool_layout const& pool, stream_ref stream) {
   std::vector<uint64_t> leaves(pool.num_leaves());
   simt::copy(leaves.data(), pool.free_blocks().leaves, leaves.size() * 8, stream);

@@ -1,5 +1,5 @@
-// The state of a Gallatin heap, in the heap's memory, and the slow paths of malloc and free: fetching blocks into slots, requests of more
-// than a slice, and giving blocks back.
+// The state of a Gallatin heap, in the heap's memory, and the slow paths of malloc and free: fetching blocks for slots, requests of more
+// than one slice, and putting blocks back.
 #pragma once
 
 #include <gpuheap/allocators/gallatin/segments.hpp>
@@ -7,22 +7,22 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::gallatin_parts {
 
-// The slices that a group of lanes got: slices of a block, from `first` on, as many as were requested or as there are. Or none: at all, or
-// for the moment.
+// The slices of one block that a group of lanes got, from `first` on: as many as were requested, or fewer if the block has no more. If
+// none(), the group got no slices: for good if is_final(), otherwise for the moment.
 struct grant {
   uint32_t block = no_block;
   uint32_t first = 0;
   [[nodiscard]] GPUHEAP_HD static constexpr grant not_yet() { return {no_block, 1}; }
   [[nodiscard]] GPUHEAP_HD constexpr bool none() const { return block == no_block; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_final() const { return block != no_block || first == 0; }
-  // As one value, for a shuffle.
+  // The grant as one value, for a shuffle.
   [[nodiscard]] GPUHEAP_HD constexpr uint64_t packed() const { return uint64_t{block} << 32 | first; }
   [[nodiscard]] GPUHEAP_HD static constexpr grant unpacked(uint64_t bits) {
     return {static_cast<uint32_t>(bits >> 32), static_cast<uint32_t>(bits)};
   }
 };
 
-// Device, any thread.
+// The state. Device, any thread.
 template <gallatin_config Config, class Parts>
 struct heap_state : segment_pool<Config, Parts, typename Parts::template state<Config, Parts>> {
   using base = segment_pool<Config, Parts, typename Parts::template state<Config, Parts>>;
@@ -32,14 +32,15 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
 
   static constexpr unsigned every_class = num_classes;
 
-  // ---- slices. A group of lanes asks like this, and waits for a thread that fetches a block for its slot; that thread may wait for the
-  // growth lock, whose holder waits for no thread:
-  //
-  //   until it has an answer:   take from the slot's block.   None: is a thread fetching another? wait.   Otherwise fetch one: refill().
-  //                             None, or has another attempt failed that began after the request? take from other slots, or give up
+  // ---- slices. The leader of a group repeats these steps until it has an answer:
+  //   1. takes slices of the block in its slot;
+  //   2. if that block has none: waits if another thread is fetching a block for the slot, and otherwise fetches one by refill();
+  //   3. if refill() finds no block, or another attempt that began after the request has failed: takes slices of other slots' blocks, or
+  //      gives up.
+  // The thread that fetches a block may wait for the growth lock, whose holder waits for no thread.
 
-  // Takes slices of class c for up to n requests of 2^lg_k (k > 1 in the top class only) each from other slots than i. Each slot is looked
-  // at once, or, if an attempt was under way in it, when that attempt has ended, since it may have got the last block.
+  // Takes slices of class c from other slots than i, for up to n requests of 2^lg_k slices each (lg_k > 0 in the top class only). Reads
+  // each slot once. If an attempt is under way in a slot, waits until it has ended, since it may have got the last block.
   [[nodiscard]] GPUHEAP_COLD grant take_from_others(unsigned c, unsigned lg_k, unsigned n, unsigned i) {
     unsigned const num_slots = at.num_slots(c);
     // Ends: num_slots - 1 passes.
@@ -48,7 +49,7 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
       slot_word seen = at.slot(c, j).look();
       uint32_t const attempt = seen.generation();
       simt::back_off pause;
-      // Ends: the thread that made the slot busy ends its attempt; see above. Blocking.
+      // Ends: the thread that made the slot busy ends its attempt: it waits for a lock at most, whose holder waits for no thread. Blocking.
       GPUHEAP_NO_UNROLL
       while (seen.is_busy() && seen.generation() == attempt) {
         pause.wait();
@@ -60,7 +61,8 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     return {};
   }
 
-  // Takes slices of the block in a slot, if it has some. It is read first, so that no thread adds to the count of an exhausted block.
+  // Takes slices of the block in a slot, if the block has some. The block's word is read first, so that no thread adds to the count of an
+  // exhausted block.
   [[nodiscard]] GPUHEAP_COLD grant take_from_slot(slot_word seen, unsigned c, unsigned lg_k, unsigned n) {
     if (!seen.has_block()) return {};
     block_word const now = at.block(seen.block()).look();
@@ -68,9 +70,9 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     unsigned const wanted = n << lg_k;
     return base::self().settle(seen.block(), c, lg_k, wanted, at.block(seen.block()).take(wanted));
   }
-  // Decides about `wanted` slices that were taken from a block whose word was `before`. Slices for whole requests of 2^lg_k are the
-  // caller's. The others are given up: the block's last ones, if they are too few for a request, and those of a block that has become one
-  // of another class since its slot was read.
+  // Decides about `wanted` slices that the caller took from a block whose word was `before`. The caller keeps slices for whole requests of
+  // 2^lg_k, and gives up the others: the block's last ones, if they are too few for a request, and all of them if the block has changed its
+  // class since its slot was read.
   [[nodiscard]] GPUHEAP_FN grant settle(uint32_t id, unsigned c, unsigned lg_k, unsigned wanted, block_word before) {
     unsigned const first = before.count(), all = at.num_slices();
     if (before.state() != mode::open || first >= all) return {};
@@ -79,21 +81,22 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     if (first + used != end && at.block(id).give_up(first + used, end)) base::self().put_back(id, before.size_class());
     return used == 0 ? grant{} : grant{id, first};
   }
-  // The same, not inlined, for the fast path: slices of a block that has another class, or too few.
+  // The same for the fast path, not inlined: called if the block has another class, or too few slices.
   [[nodiscard]] GPUHEAP_COLD grant settle_single(uint32_t id, unsigned c, unsigned wanted, block_word before) {
     return settle(id, c, 0, wanted, before);
   }
 
-  // Puts a new block into slot i in place of the one in `seen`, with slices for up to n requests taken: a block without taken slices would
-  // be idle, and other threads might take it out again, for ever. The answer may be `not yet` (another thread replaces it) or `none` (there
-  // is no block).
+  // Puts a new block into slot i in place of the one in `seen`, and takes slices of it for up to n requests. A block without taken slices
+  // would be idle, and other threads might take it out of its slot again and again. Returns not_yet() if another thread replaces the block,
+  // and a final none() if there is no block.
   [[nodiscard]] GPUHEAP_COLD grant refill(unsigned c, unsigned lg_k, unsigned n, unsigned i, slot_word seen) {
     slot_type const where = at.slot(c, i);
-    // A block with too few slices for the caller stays for other threads until there is another one, unless it is idle.
+    // A block with too few slices for the caller stays in the slot for other threads until there is a new one, unless it is idle.
     bool const kept = seen.has_block() && has_slices(seen.block(), c), idle = kept && at.block(seen.block()).is_idle();
     if (!where.begin(seen, kept && !idle)) return grant::not_yet();
     if (idle) (void)retire(seen.block());
-    // Others of the class that have enough slices would be found later; those that have too few are not, and may be idle.
+    // If a request takes one slice, idle blocks of the class stay in their slots: take_from_others() finds them. If it takes several, an
+    // idle block of the class may have too few, so such blocks leave their slots too.
     block_claim const got = base::self().obtain_or_flush(c, 1, lg_k == 0 ? c : every_class);
     if (got.count == 0) {
       where.end(seen, kept && !idle ? seen.block() : no_block, true);
@@ -112,18 +115,19 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     return now.has_slices_of(c) && now.count() < at.num_slices();
   }
 
-  // Gives up what is left of a block. True if its segment became free.
+  // Gives up the slices of a block that were not taken. Returns whether the block's segment became free by that.
   GPUHEAP_FN bool retire(uint32_t id) {
     unsigned c = 0;
     return at.block(id).retire(c) && base::self().put_back(id, c);
   }
 
-  // Up to `wanted` blocks of class c, of one segment, for which idle blocks of classes other than `but` leave their slots if need be.
+  // Claims up to `wanted` blocks of class c in one segment. If there is none, idle blocks of all classes but `but` leave their slots, until
+  // there is one.
   [[nodiscard]] GPUHEAP_FN block_claim obtain_or_flush(unsigned c, unsigned wanted, unsigned but) {
     structures::relocation_count const moves = base::relocations();
     simt::back_off pause;
-    // Ends: a pass that goes on moved an idle block out of its slot, or saw another thread move something, and waits for that one, which
-    // waits for no thread. Blocking.
+    // Ends: a pass that does not return moved an idle block out of its slot, or saw a relocation by another thread, which waits for no
+    // thread. Blocking.
     GPUHEAP_NO_UNROLL
     while (true) {
       auto const before = moves.read_begin();
@@ -135,11 +139,11 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     }
   }
 
-  // Takes idle blocks out of their slots and puts them back, but for those of class `but`: until a segment became free, or `all` of them.
-  // False: there were none.
+  // Takes idle blocks of all classes but `but` out of their slots, and puts them back into their segments: all of them if `all`, otherwise
+  // until a segment becomes free. Returns whether it took any.
   [[nodiscard]] GPUHEAP_COLD bool flush(unsigned but, bool all) {
     bool any = false, enough = false;
-    // Ends: num_classes passes. The largest blocks first: they free segments soonest.
+    // Ends: num_classes passes. The largest blocks come first, since they free segments soonest.
     GPUHEAP_NO_UNROLL
     for (unsigned c = num_classes; c-- != 0 && !enough;) {
       if (c == but) continue;
@@ -159,9 +163,10 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     return any;
   }
 
-  // ---- requests of more than the slices of the top class
+  // ---- requests that are too large for slices of the top class
 
-  // The lanes of `here` call this together, and those that want blocks of the same class take them together.
+  // Returns a whole block or a run of segments for `bytes` bytes; nullptr if there is none. The lanes of `here` call together, and those
+  // that want blocks of the same class take them together.
   [[nodiscard]] GPUHEAP_COLD void* take_large(simt::lane_mask here, size_t bytes) {
     unsigned const c = bytes <= at.segment_bytes() ? at.class_of_block(bytes) : num_classes;
     auto const group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(this) | c);
@@ -182,19 +187,20 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     }
   }
 
-  // A whole block to each lane of the group, or to those of the lowest ranks if there are not enough.
+  // Takes a whole block for each lane of the group, or only for those of the lowest ranks if there are not enough. Returns the lane's
+  // block, or nullptr.
   [[nodiscard]] GPUHEAP_FN void* take_blocks(structures::warp_group group, unsigned c) {
     unsigned const rank = group.rank();
     void* p = nullptr;
     unsigned got = 1;
-    // Ends: a pass that goes on served a lane.
+    // Ends: a pass that does not end the loop served a lane.
     GPUHEAP_NO_UNROLL
     for (unsigned served = 0; served != group.size() && got != 0; served += got) {
       block_claim claim;
       if (group.leads()) claim = base::self().obtain_or_flush(c, group.size() - served, every_class);
       got = group.from_leader(claim.count);
       uint32_t const segment = group.from_leader(claim.segment);
-      simt::sync_warp(group.mask);  // what the leader acquired
+      simt::sync_warp(group.mask);  // all lanes acquire what the leader acquired
       if (rank >= served && rank - served < got) {
         uint32_t const id = base::take_home(segment, simt::global_warp() + rank);
         at.block(id).open_whole(c);
@@ -204,7 +210,7 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     return p;
   }
 
-  // Joins the slices of a request of 2^lg_k: those behind the first count as back from the start, so that one free is enough, and are
+  // Joins the 2^lg_k slices of one request. The slices after the first count as freed from the start, so that one free is enough, and are
   // marked as parts of the first.
   GPUHEAP_COLD void join(uint32_t id, unsigned first, unsigned lg_k) {
     unsigned const end = first + (1u << lg_k);
@@ -212,14 +218,14 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     GPUHEAP_NO_UNROLL
     for (unsigned from = first + 1; from != end;) {
       unsigned const next = from / 64 * 64 + 64 < end ? from / 64 * 64 + 64 : end;
-      // relaxed: read by the thread that owns the memory, or by one that frees what it does not own.
+      // relaxed: the reader owns the memory, or frees memory that it does not own.
       joined_word(id, from / 64).fetch_or(simt::low_bits(next - from) << (from % 64), simt::relaxed);
       from = next;
     }
-    // This cannot bring the block home: the request's first slice is in use.
+    // This does not free the whole block, since the request's first slice is in use.
     (void)at.block(id).give_up(first + 1, end);
   }
-  // Called before a block of the top class is opened: no slice is joined.
+  // Clears the marks of joined slices, before a block of the top class is opened.
   GPUHEAP_FN void separate(uint32_t id) {
     // relaxed: published with the block.
     GPUHEAP_NO_UNROLL
@@ -240,7 +246,7 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
 
   // ---- free
 
-  // Called when a word of a block's freed slices has become full. Counts it, and puts the block back if it was the last.
+  // Counts a word of a block's freed bits that has become full, and puts the block back if it was the last word.
   GPUHEAP_COLD void word_is_full(uint32_t id, unsigned c, mode m) {
     if (at.block(id).count_word(m)) base::self().put_back(id, c);
   }

@@ -3,7 +3,7 @@
 //   segment of class c:   | block 0 | block 1 | ... | block blocks_of(c) - 1 |         all of one size
 //   block of class c:     | slice 0 | slice 1 | ... | slice N - 1 |                    slice_bytes(c) each, N the same in every class
 //
-// The largest slices make blocks as long as a segment. A block's id is segment * blocks_of(0) + its place in the segment.
+// A block of the class with the largest slices is as long as a segment. A block's id is segment * blocks_of(0) + its place in the segment.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -15,11 +15,11 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 // The parameters, with the paper's values.
 struct gallatin_config {
   simt::size_t segment_bytes = simt::size_t{16} << 20;  // a power of two; small heaps have smaller segments
-  unsigned smallest_slice = 16;                         // bytes, powers of two: a class for each between these
+  unsigned smallest_slice = 16;                         // bytes; each power of two from this one to largest_slice is a class
   unsigned largest_slice = 4096;
-  unsigned most_slices = 8;      // neighbouring slices of the largest class that make one block of memory: 1, 2, 4 or 8
-  unsigned least_slots = 4;      // blocks from which each class is served at the same time; the smallest has one for each multiprocessor
-  unsigned slot_share = 64;      // at most this part of the heap is in slots of one class, but one block always may be
+  unsigned most_slices = 8;      // the most adjacent slices of the largest class that serve one request: 1, 2, 4 or 8
+  unsigned least_slots = 4;      // the fewest slots of a class; the smallest class has one for each multiprocessor
+  unsigned slot_share = 64;      // the blocks in slots of one class take at most 1/this of the heap; one block always may
   unsigned least_segments = 64;  // a heap that would have fewer has smaller segments
 };
 
@@ -30,7 +30,7 @@ using simt::uint32_t;
 using simt::uint64_t;
 using structures::bitmap_tree;
 
-// No block's id.
+// The id that no block has.
 inline constexpr uint32_t no_block = ~uint32_t{0};
 
 // The layout. Trivially copyable: the view that kernels get has one, and the heap's state another.
@@ -45,22 +45,22 @@ struct layout {
   static constexpr unsigned num_classes = lg_largest - lg_smallest + 1, top_class = num_classes - 1;
   static constexpr unsigned lg_most_slices = simt::ceil_log2(Config.most_slices);
   static constexpr unsigned fewest_lg_slices = 2, most_lg_slices = simt::ceil_log2(Config.segment_bytes) - lg_largest;
-  static constexpr unsigned least_segments = 8;  // of any heap
+  static constexpr unsigned least_segments = 8;  // the fewest segments of any heap
   static_assert(Config.smallest_slice == 1u << lg_smallest && Config.largest_slice == 1u << lg_largest && lg_smallest >= 4);
   static_assert(Config.smallest_slice <= Config.largest_slice && num_classes <= 31 && lg_most_slices <= 3);
   static_assert(Config.segment_bytes == size_t{1} << (most_lg_slices + lg_largest) && Config.most_slices == 1u << lg_most_slices);
   static_assert(most_lg_slices >= fewest_lg_slices && most_lg_slices <= 15 && Config.least_slots != 0);
 
-  char* base = nullptr;          // of segment 0; aligned to the largest slice
-  uint64_t* segments = nullptr;  // a word for each: segments.hpp
-  uint64_t* homes = nullptr;     // home_words() for each: its blocks that no thread has
-  uint64_t* blocks = nullptr;    // a word for each block id, block_stride() words apart: blocks.hpp
-  uint64_t* freed = nullptr;     // slice_words() for each block id: its slices that are back
-  uint64_t* joined = nullptr;    // slice_words() for each segment: slices of the largest class that belong to the one before
-  uint64_t* slots = nullptr;     // slots_per_class for each class: slots.hpp
+  char* base = nullptr;          // the address of segment 0; aligned to the largest slice
+  uint64_t* segments = nullptr;  // a word for each segment (segments.hpp)
+  uint64_t* homes = nullptr;     // home_words() words for each segment: a bit for each of its blocks that is home
+  uint64_t* blocks = nullptr;    // a word for each block id, block_stride() words apart (blocks.hpp)
+  uint64_t* freed = nullptr;     // slice_words() words for each block id: its slices that were freed
+  uint64_t* joined = nullptr;    // slice_words() words for each segment: slices of the largest class that belong to the slice before
+  uint64_t* slots = nullptr;     // slots_per_class words for each class (slots.hpp)
   uint64_t* trees = nullptr;     // free segments, and for each class its segments with blocks that no thread has
   uint32_t num_segments = 0;
-  unsigned lg_slices = 0;  // N
+  unsigned lg_slices = 0;  // log2 of N
   unsigned num_sms = 1;
   unsigned slots_per_class = 0;  // num_slots(0)
 
@@ -75,9 +75,10 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD size_t block_bytes(unsigned c) const { return slice_bytes(c) << lg_slices; }
   // Words of 64 bits for the slices of a block.
   [[nodiscard]] GPUHEAP_HD unsigned slice_words() const { return lg_slices <= 6 ? 1 : 1u << (lg_slices - 6); }
-  // Words that are added to by many threads lie in sectors of their own, where segments are long enough.
+  // The distance of the words of two blocks, in words. Many threads add to such a word, so each lies in a sector of its own if blocks have
+  // 256 slices or more.
   [[nodiscard]] GPUHEAP_HD unsigned block_stride() const { return lg_slices >= 8 ? 4 : 1; }
-  // The most slices of the largest class that a request gets: at most half a block.
+  // log2 of the most slices of the largest class that one request gets: at most half a block.
   [[nodiscard]] GPUHEAP_HD unsigned lg_most() const { return lg_most_slices < lg_slices ? lg_most_slices : lg_slices - 1; }
 
   // The smallest class whose slices, or whose blocks, hold `bytes`.
@@ -88,8 +89,8 @@ struct layout {
     return bytes <= block_bytes(0) ? 0 : simt::ceil_log2(bytes) - lg_smallest - lg_slices;
   }
 
-  // The number of blocks of class c that serve requests at the same time: one for each multiprocessor, half as many for each next class,
-  // and at most a share of the heap, but at least one.
+  // The number of slots of class c. Class 0 has one for each multiprocessor, and each next class half as many, but at least
+  // Config.least_slots. Their blocks take at most 1 / Config.slot_share of the heap, but one slot always exists.
   [[nodiscard]] GPUHEAP_HD unsigned num_slots(unsigned c) const {
     unsigned const wanted = num_sms >> c > Config.least_slots ? num_sms >> c : Config.least_slots;
     uint64_t const share = (uint64_t{num_segments} << (top_class - c)) / Config.slot_share;
@@ -119,11 +120,12 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD tree_type free_segments() const { return tree_at(0); }
   [[nodiscard]] GPUHEAP_HD tree_type segments_with_blocks(unsigned c) const { return tree_at(c + 1); }
 
-  // ---- the wavefront: the blocks that are in slots from the start. Class by class, those of a class in neighbouring segments, and as many
-  // classes as a quarter of the heap holds
+  // ---- the wavefront: the blocks that are in slots from the start. They lie class by class in adjacent segments, for as many classes as
+  // fit into a quarter of the heap
 
   [[nodiscard]] GPUHEAP_HD unsigned wave_segments(unsigned c) const { return (num_slots(c) + blocks_of(c) - 1) / blocks_of(c); }
-  // The first segment of class c in the wavefront; num_segments if it is not in it. For num_classes: the end of the wavefront.
+  // The first segment of class c in the wavefront; num_segments if the wavefront has no block of the class. For num_classes: the end of the
+  // wavefront.
   [[nodiscard]] GPUHEAP_HD uint32_t wave_begin(unsigned c) const {
     uint32_t first = 0;
     for (unsigned k = 0; k != num_classes; ++k) {
@@ -139,7 +141,7 @@ struct layout {
 
   static constexpr size_t part_alignment = 256;
 
-  // A heap of `n` segments in the memory from `begin` on. `end` gets where it ends.
+  // A heap of `n` segments in the memory from `begin` on. Sets `end` to the address behind it.
   [[nodiscard]] static layout of(uint32_t n, unsigned lg_slices, unsigned num_sms, char* begin, size_t state_bytes, char*& end) {
     layout at;
     at.num_segments = n;
@@ -164,20 +166,20 @@ struct layout {
     end = at.base + (size_t{n} << at.lg_segment());
     return at;
   }
-  // The heap with segments of this length that fits.
+  // The heap with the most segments of this length that fits into the region.
   [[nodiscard]] static layout fitting(memory::region whole, unsigned lg_slices, unsigned num_sms, size_t state_bytes) {
     auto* const begin = static_cast<char*>(whole.base);
     size_t n = whole.bytes >> (lg_slices + lg_largest);
     size_t const most = ~uint32_t{0} >> (top_class + 1);
     if (n > most) n = most;
     layout at;
-    // Ends: `n` falls, by less than what the bookkeeping of all segments takes.
+    // Ends: `n` falls until segments and metadata fit.
     for (char* end = nullptr;; --n) {
       at = of(static_cast<uint32_t>(n), lg_slices, num_sms, begin, state_bytes, end);
       if (n == 0 || end <= begin + whole.bytes) return at;
     }
   }
-  // The heap that fits: its segments are as long as they can be.
+  // The heap in this region: with the longest segments of which Config.least_segments fit, or else with the shortest ones.
   [[nodiscard]] static layout over(memory::region whole, unsigned num_sms, size_t state_bytes) {
     layout at;
     // Ends: `lg` falls.

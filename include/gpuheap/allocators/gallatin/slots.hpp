@@ -1,16 +1,16 @@
-// A slot: which block a multiprocessor's requests of one class are served from, and which thread fetches the next one.
+// A slot: the block that serves a multiprocessor's requests of one class, and the state of the attempt to fetch the next block.
 //
 //   word   bit 0         32     33       34           63
 //          | block + 1 | busy | failed | generation |
 //
 //   block       0: none
-//   busy        one thread is fetching a block for the slot. It alone changes the word then
-//   failed      it found none. The next one to ask may try again
-//   generation  which attempt to fetch it was, or is. A thread that replaces a block names the word that it read it from: a block that has
-//               left the slot and come back is in a word with another generation
+//   busy        one thread is fetching a block for the slot. Only that thread changes the word meanwhile
+//   failed      the last attempt found no block. The next thread that asks may begin another one
+//   generation  the number of the last attempt to fetch a block. A thread that replaces the block compares the whole word that it read. If
+//               the block has left the slot and come back meanwhile, the generation differs
 //
-// A block stays in its slot until a thread that wants more of it finds it exhausted. By then it may have come home and be anything: its own
-// word tells, in the same step in which slices are taken.
+// A block stays in its slot until a thread that wants slices of it finds it exhausted. By then the block may have gone back to its segment,
+// and may have any other use. The atomic that takes slices returns the block's own word, which says so.
 #pragma once
 
 #include <gpuheap/allocators/gallatin/layout.hpp>
@@ -26,16 +26,16 @@ struct slot_word {
   [[nodiscard]] GPUHEAP_HD static constexpr slot_word of(uint32_t block, uint32_t generation, uint64_t flags) {
     return {uint64_t{generation} << 34 | flags | static_cast<uint32_t>(block + 1)};
   }
-  // no_block: none.
+  // The block's id; no_block if there is no block.
   [[nodiscard]] GPUHEAP_HD constexpr uint32_t block() const { return static_cast<uint32_t>(bits) - 1; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_block() const { return static_cast<uint32_t>(bits) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_busy() const { return (bits & busy_bit) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool has_failed() const { return (bits & failed_bit) != 0; }
-  // 30 bits; differences are what counts.
+  // 30 bits, which wrap around: only differences of generations matter.
   [[nodiscard]] GPUHEAP_HD constexpr uint32_t generation() const { return static_cast<uint32_t>(bits >> 34); }
   // The number of the first attempt that begins after this word was seen.
   [[nodiscard]] GPUHEAP_HD constexpr uint32_t next_attempt() const { return generation() + 1; }
-  // Whether attempt `generation`, or one after it, has failed.
+  // Whether the attempt with this number, or a later one, has failed.
   [[nodiscard]] GPUHEAP_HD constexpr bool has_failed_since(uint32_t attempt) const {
     return has_failed() && static_cast<int>((generation() - attempt) << 2) >= 0;
   }
@@ -50,24 +50,27 @@ struct slot_state {
   uint64_t* word = nullptr;
 
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> ref() const { return simt::global_ref<uint64_t>{*word}; }
-  // consume: goes on to the block. Pairs with end().
+  // consume: the caller accesses the block next. Pairs with end().
   [[nodiscard]] GPUHEAP_FN slot_word look() const { return {ref().load(simt::consume)}; }
 
-  // Begins to fetch a block for the slot, if its word still is `seen`, which is not busy. `kept`: the old block stays in it meanwhile.
+  // Begins to fetch a block for the slot, if its word still is `seen`, which is not busy. `kept`: the old block stays in the slot
+  // meanwhile. Returns false if the word has changed.
   [[nodiscard]] GPUHEAP_FN bool begin(slot_word seen, bool kept) const {
     return replace(seen, slot_word::of(kept ? seen.block() : no_block, seen.generation() + 1, slot_word::busy_bit));
   }
-  // Ends what begin(seen) began.
+  // Ends the attempt that begin(seen) began, and puts `block`, or no_block, into the slot.
   GPUHEAP_FN void end(slot_word seen, uint32_t block, bool failed) const {
-    // release: what the block was opened with. Pairs with look().
+    // release: publishes the words with which the block was opened. Pairs with look().
     ref().store(slot_word::of(block, seen.generation() + 1, failed ? slot_word::failed_bit : 0).bits, simt::release);
   }
-  // Takes the block out, if the word still is `seen`, which is not busy. No attempt has failed then.
+  // Takes the block out of the slot, if its word still is `seen`, which is not busy. The new word records no failed attempt. Returns false
+  // if the word has changed.
   [[nodiscard]] GPUHEAP_FN bool remove(slot_word seen) const { return replace(seen, slot_word::of(no_block, seen.generation() + 1, 0)); }
 
  private:
   [[nodiscard]] GPUHEAP_FN bool replace(slot_word seen, slot_word by) const {
-    // relay: nothing was done to the block that others would have to see; what comes next goes by its words.
+    // relay: this thread has changed nothing of the block that others have to see. Later accesses to the block are ordered by the block's
+    // own words.
     return ref().compare_exchange(seen.bits, by.bits, simt::relay, simt::relaxed);
   }
 };

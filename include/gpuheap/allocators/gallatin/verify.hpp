@@ -1,15 +1,15 @@
-// Checks the invariants of a Gallatin heap at rest in a copy of its bookkeeping. Also the kernel that makes an empty heap.
+// Checks the invariants of a Gallatin heap, in a host copy of its metadata. The file also has the kernel that makes an empty heap.
 //
-// At rest means that no kernel is running on the heap. Then:
-//   1. nothing is busy, locked or being moved;
-//   2. a segment is in the tree of free segments exactly if its word says that it is free; no tree has a bit beyond the last segment, or a
-//      bit that its summaries do not show;
-//   3. in a segment of a class, as many blocks have their home bit as its word counts, and these are home. Not all blocks are, or the
-//      segment would be free. If one is, the segment is in the tree of its class;
-//   4. in an open block, no slice is back that never went out. The number of full words is the counted one, and not all are full, or the
-//      block would be home;
-//   5. an open block that has slices left is in a slot;
-//   6. a run's first segment knows its length, and every tail belongs to a run.
+// While no kernel is running on the heap:
+//   1. no slot is busy, no lock is held, no relocation is open;
+//   2. a segment is in the tree of free segments exactly if its word says that it is free; no tree has a bit beyond the last segment, and
+//      the summary bits above each set bit are set;
+//   3. in a segment of a class, as many blocks have their home bit as its word counts, and exactly these are home. Not all blocks are home,
+//      since the segment would then be free. If at least one is, the segment is in the tree of its class;
+//   4. in an open block, no slice is freed that was never handed out. The block's word counts the full words, and not all words are full,
+//      since the block would then be home;
+//   5. an open block with slices that were never taken is in a slot;
+//   6. the word of a run's first segment has the run's length, and every tail belongs to a run.
 #pragma once
 
 #include <gpuheap/allocators/gallatin/heap_state.hpp>
@@ -23,7 +23,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::gallatin_parts {
 
-// Kernel, one thread for each leaf of a tree, for each slot, and for each segment of the wavefront: makes an empty heap of words of zeros.
+// Kernel, one thread for each leaf of a tree, for each slot, and for each segment of the wavefront: makes an empty heap. All words are zero
+// before.
 template <gallatin_config Config, class Parts>
 struct make_heap {
   layout<Config, Parts> at;
@@ -69,12 +70,12 @@ struct make_heap {
 struct audit {
   std::string problem;  // empty: every invariant holds
   uint64_t free_segments = 0;
-  uint64_t live_slices = 0;  // handed out and not back; those of a request of several count as one
-  uint64_t live_blocks = 0;  // whole ones
+  uint64_t live_slices = 0;  // handed out and not freed; the slices of one request count as one
+  uint64_t live_blocks = 0;  // blocks that were handed out as a whole
   uint64_t live_runs = 0;
 };
 
-// The bookkeeping of a heap at rest, on the host.
+// A copy of the heap's metadata on the host.
 template <gallatin_config Config, class Parts>
 class snapshot {
  public:
@@ -120,7 +121,7 @@ class snapshot {
     for (unsigned i = 0; i != leaves; ++i) {
       if (words[i] == 0) continue;
       bool const top = bitmap_tree::tops_for(leaves) == 0 || (tops[i / 4096] >> (i / 64 % 64) & 1) != 0;
-      require(top && (mids[i / 64] >> (i % 64) & 1) != 0, "tree ", t, " has bits that its summaries do not show");
+      require(top && (mids[i / 64] >> (i % 64) & 1) != 0, "tree ", t, " has a bit whose summary bits are not set");
     }
     uint64_t const beyond = at_.num_segments % 64 == 0 ? 0 : ~simt::low_bits(at_.num_segments % 64);
     require((words[leaves - 1] & beyond) == 0, "tree ", t, " has a bit beyond the last segment");
@@ -149,11 +150,12 @@ class snapshot {
     } else if (word.kind() == segment_word::head) {
       bool whole = word.count() >= 1 && word.count() <= at_.num_segments - s;
       for (uint32_t i = 1; whole && i != word.count(); ++i) whole = segment_word{segments_[s + i]}.kind() == segment_word::tail;
-      require(whole, "segment ", s, " begins a run whose segments are not all its own");
+      require(whole, "segment ", s, " begins a run, and not all of the run's segments are marked as its tail");
       ++found_.live_runs;
     } else if (word.kind() == segment_word::tail) {
       segment_word const before{s == 0 ? 0 : segments_[s - 1]};
-      require(before.kind() == segment_word::head || before.kind() == segment_word::tail, "segment ", s, " is a part of no run");
+      require(before.kind() == segment_word::head || before.kind() == segment_word::tail, "segment ", s,
+              " is marked as a tail and belongs to no run");
     } else {
       look_at_blocks(s, word);
     }
@@ -166,12 +168,12 @@ class snapshot {
     unsigned homes = 0;
     for (unsigned place = 0; place != at_.blocks_of(0); ++place) {
       bool const home = (homes_[size_t{s} * at_.home_words() + place / 64] >> (place % 64) & 1) != 0;
-      require(!home || place < n, "segment ", s, " has a block at home that it does not have");
+      require(!home || place < n, "segment ", s, " has a home bit beyond its last block");
       if (place >= n) continue;
       homes += home;
       look_at_block(at_.block_id(s, place), c, home);
     }
-    require(homes == word.count(), "segment ", s, " does not count the blocks that are home");
+    require(homes == word.count(), "segment ", s, " counts another number of blocks at home than have their home bit");
     require(homes < n, "segment ", s, " has all blocks at home, and is not free");
     require(homes == 0 || is_in_tree(c + 1, s), "segment ", s, " has blocks at home, and is not in the tree of its class");
   }
@@ -182,7 +184,7 @@ class snapshot {
     require(word.size_class() == c, "block ", id, " is of another class than its segment");
     uint64_t const* const freed = freed_.data() + size_t{id} * at_.slice_words();
     if (word.state() == mode::whole) {
-      require(freed[0] == 0, "block ", id, " is one piece that is back, and not home");
+      require(freed[0] == 0, "block ", id, " was handed out as a whole, is freed, and is not home");
       ++found_.live_blocks;
       return;
     }
@@ -190,12 +192,12 @@ class snapshot {
     unsigned full = 0, back = 0;
     for (unsigned i = 0; i != at_.slice_words(); ++i) {
       uint64_t const may_be = i * 64 < out ? simt::low_bits(out - i * 64) : 0;
-      require((freed[i] & ~may_be) == 0, "block ", id, " has a slice back that never went out");
+      require((freed[i] & ~may_be) == 0, "block ", id, " has a freed slice that was never handed out");
       full += freed[i] == simt::low_bits(at_.num_slices());
       back += simt::popcount(freed[i]);
     }
-    require(full == word.full_words(), "block ", id, " does not count its full words");
-    require(full != at_.slice_words(), "block ", id, " has all slices back, and is not home");
+    require(full == word.full_words(), "block ", id, " counts another number of full words than it has");
+    require(full != at_.slice_words(), "block ", id, " has all slices freed, and is not home");
     require(out == at_.num_slices() || is_in_slot_[id], "block ", id, " has slices left, and is in no slot");
     found_.live_slices += out - back;
   }

@@ -1,10 +1,10 @@
-// Checks the invariants of halloc's slabs at rest. Host only, for tests and for heap::verify.
+// Checks the invariants of halloc's slabs. Host only, for tests and for heap::verify.
 //
-// At rest means that no kernel is running on the heap. Then:
+// While no kernel is running on the heap:
 //   1. every lock is open; a slab is held exactly if one class has it as head or next head, and it is of that class
 //   2. used chunks = bits set = sum of the blocks' lengths; a block begins at a multiple of its length and its bits are set
-//   3. an unassigned slab is empty and in the free set. A slab that is neither held nor unassigned is not empty. Its
-//      level is not below the one of its fill, and it is in the set of that level, unless it is full; a full one has no room
+//   3. an unassigned slab is empty and in the free set. A slab that is neither held nor unassigned is not empty. Its level is not above
+//      that of its fill, and it is in the set of its level, unless that is full
 //   4. a leaf of a set with a bit has its summary bits
 #pragma once
 
@@ -17,16 +17,16 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::halloc_parts {
 
-// The result of a walk over the slabs at rest.
+// The result of verify().
 struct audit {
   std::string problem;  // empty: every invariant holds
   size_t live_blocks = 0, live_bytes = 0;
   size_t num_slabs = 0;
-  size_t held_slabs = 0;  // that are not unassigned
-  size_t heads = 0;       // of these, heads and next heads
+  size_t held_slabs = 0;  // slabs that are not unassigned
+  size_t heads = 0;       // held slabs that are heads or next heads
 };
 
-// How many slabs are not unassigned. Waits for the stream; reads the words alone.
+// Returns the number of slabs that are not unassigned. Copies only the slabs' words. Waits for the stream.
 template <halloc_config Config, class Rules>
 [[nodiscard]] size_t count_held_slabs(slabs<Config, Rules> const& heap, stream_ref stream) {
   layout<Config> const at = heap.where();
@@ -38,7 +38,7 @@ template <halloc_config Config, class Rules>
   return held;
 }
 
-// Walks all slabs. Waits for the stream; no kernel may be running on the heap.
+// Checks all slabs. Waits for the stream; no kernel may be running on the heap.
 template <halloc_config Config, class Rules>
 [[nodiscard]] audit verify(slabs<Config, Rules> const& heap, stream_ref stream) {
   using sizes = classes<Config>;
@@ -97,8 +97,7 @@ template <halloc_config Config, class Rules>
       ++found.live_blocks;
       found.live_bytes += size_t{n} * sizes::chunk_bytes(kind);
       uint64_t const mask = simt::low_bits(n) << (chunk % 64);
-      if (n > 8 || chunk % n != 0 || chunk + n > slab.capacity)
-        fail(s, " has a block where none can be, at chunk " + std::to_string(chunk));
+      if (n > 8 || chunk % n != 0 || chunk + n > slab.capacity) fail(s, " has a block at a wrong place, at chunk " + std::to_string(chunk));
       if ((load(taken + chunk / 64 * 8, uint64_t{}) & mask) != mask) fail(s, " has a block whose bits are not set");
     }
     if (w.used() != bits_set || w.used() != in_blocks) {
@@ -108,13 +107,13 @@ template <halloc_config Config, class Rules>
 
     slab_role const level = rules::level(slab, w.used(), sizes::chunks_of(c));
     if (w.is(slab_role::held) != (holder[s] != sizes::count))
-      fail(s, w.is(slab_role::held) ? " is marked as held, and no class holds it" : " is a head, and is filed");
+      fail(s, w.is(slab_role::held) ? " is marked as held, and no class holds it" : " is a head, and is not marked as held");
     if (w.is(slab_role::held) && holder[s] != c) fail(s, " is the head of another class than its own");
     if (!w.is(slab_role::unassigned)) ++found.held_slabs;
     if (w.is(slab_role::held)) continue;
     if (w.is(slab_role::unassigned) && w.used() != 0) fail(s, " is unassigned, and is not empty");
-    if (level < w.role()) fail(s, " is filed on a higher level than its fill says");
-    if (!w.is(slab_role::full) && !is_in(heap.set_of(w.role(), c), s)) fail(s, " cannot be found: it is in no set");
+    if (level < w.role()) fail(s, " has a higher level than its fill says");
+    if (!w.is(slab_role::full) && !is_in(heap.set_of(w.role(), c), s)) fail(s, " is not in the set of its level");
   }
   return found;
 }

@@ -1,4 +1,4 @@
-// Where the parts of a KMA heap lie, which blocks a superblock can have, and what their words mean.
+// The places of the parts of a KMA heap, the blocks that a superblock can have, and the meaning of its words.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -15,7 +15,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 struct kma_config {
   unsigned superblock_bytes = 4096;  // a power of two
   unsigned smallest_bytes = 16;      // a power of two from 16 on; each class is twice as large as the one before
-  unsigned heads_per_class = 32;     // superblocks that a class hands blocks out of at the same time, at most; the paper's has 1
+  unsigned heads_per_class = 32;     // the most superblocks from which a class hands out blocks at the same time; 1 in the paper
 };
 
 namespace kma_parts {
@@ -25,36 +25,37 @@ using simt::uint32_t;
 using simt::uint64_t;
 using structures::slab_word;
 
-// The kinds of superblocks in slab words: class + 1, or part of a run of superblocks, or of one that is not yet complete.
+// The kinds of superblocks in slab words: class + 1; the first or a later one of a run of superblocks; one of a run that is not complete
+// yet.
 inline constexpr unsigned run_tail = slab_word::max_kind;
 inline constexpr unsigned run_head = slab_word::max_kind - 1;
 inline constexpr unsigned run_claim = slab_word::max_kind - 2;
 
-// Names no superblock.
+// The number that no superblock has.
 inline constexpr uint32_t no_superblock = ~uint32_t{0};
 
 // A block's place.
 struct place {
   uint32_t superblock = no_superblock;
-  slab_word seen{};  // of the superblock
+  slab_word seen{};  // the word of the superblock
   unsigned block = 0;
-  bool exact = false;  // a block, or a run, begins there
+  bool exact = false;  // whether a block or a run can begin at the pointer
 };
 
-// The result of a search: a superblock in which blocks are reserved, and its word before. Blocks fill .. fill + n - 1 are the reserved
-// number, and the places at which to begin.
+// The result of a search: a superblock in which n blocks are reserved, and its word before. The reservations are numbered from
+// before.fill() on; each is also the block at which its owner begins to search for a clear bit.
 struct grant {
   uint32_t superblock = no_superblock;
   slab_word before{};
   [[nodiscard]] GPUHEAP_HD constexpr bool none() const { return superblock == no_superblock; }
-  // As one value, for a shuffle.
+  // The grant as one value, for a shuffle.
   [[nodiscard]] GPUHEAP_HD constexpr uint64_t packed() const { return uint64_t{superblock} << 32 | before.bits; }
   [[nodiscard]] GPUHEAP_HD static constexpr grant unpacked(uint64_t bits) {
     return {static_cast<uint32_t>(bits >> 32), {static_cast<slab_word::word>(bits)}};
   }
 };
 
-// Trivially copyable: the view that kernels get has one, and the heap's state another.
+// The layout. Trivially copyable: the view that kernels get has one, and the heap's state another.
 template <kma_config Config, class Parts>
 struct layout {
   using bits_type = typename Parts::bits;
@@ -64,27 +65,29 @@ struct layout {
 
   static constexpr unsigned superblock_bytes = Config.superblock_bytes;
   static constexpr unsigned most_blocks = superblock_bytes / Config.smallest_bytes;
-  static constexpr unsigned num_segments = structures::hinted_bits::segments_for(most_blocks);  // words of bits of a superblock
+  static constexpr unsigned num_segments = structures::hinted_bits::segments_for(most_blocks);  // words of bits for each superblock
   static constexpr unsigned num_classes = simt::highest_bit(most_blocks) + 1;
-  static constexpr unsigned num_trees = num_classes - 1;  // a superblock of the last class is never partly in use
+  static constexpr unsigned num_trees = num_classes - 1;  // no tree for the last class, whose superblocks are never partly in use
   static_assert(simt::popcount(Config.superblock_bytes) == 1 && simt::popcount(Config.smallest_bytes) == 1);
   static_assert(Config.smallest_bytes >= 16 && most_blocks >= 2 && most_blocks <= structures::hinted_bits::most);
   static_assert(Config.heads_per_class != 0 && num_classes < run_claim);
 
   char* superblocks = nullptr;
-  slab_word::word* states = nullptr;  // of superblocks
-  uint32_t* hints = nullptr;          // of superblocks: of more than 32 blocks, the full segments; of a run's first, its length
-  uint32_t* segments = nullptr;       // num_segments of each superblock: a bit for each block in use
-  uint32_t* queued = nullptr;         // a bit for each superblock: it is in the queue
+  slab_word::word* states = nullptr;  // a word for each superblock
+  // A word for each superblock. If it has more than 32 blocks: a bit for each of its segments, set only if the segment is full
+  // (hinted_bits.hpp). If it is the first superblock of a run: the length of the run.
+  uint32_t* hints = nullptr;
+  uint32_t* segments = nullptr;  // num_segments words for each superblock: a bit for each block in use
+  uint32_t* queued = nullptr;    // a bit for each superblock: it is in the queue
   structures::bitmap_tree::word* trees = nullptr;
   char* queue_memory = nullptr;
   uint32_t num_superblocks = 0;
-  uint32_t num_heads = 0;  // of each class, in use
+  uint32_t num_heads = 0;  // heads of each class that are used
 
   // ---- sizes of blocks
 
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned class_bytes(unsigned c) { return Config.smallest_bytes << c; }
-  // `bytes`: 1 to superblock_bytes.
+  // The class of a request of 1 to superblock_bytes bytes.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned class_for(unsigned bytes) {
     return bytes <= Config.smallest_bytes ? 0 : simt::highest_bit(bytes - 1) + 1 - simt::highest_bit(Config.smallest_bytes);
   }
@@ -124,15 +127,15 @@ struct layout {
   }
   [[nodiscard]] GPUHEAP_HD queue_type queue() const { return {queue_memory, queue_cells(num_superblocks)}; }
 
-  // Takes a block, from block `start` on. The caller has a reservation.
+  // Takes a block of superblock s, in which the caller has a reservation, and returns its address. The search begins at block `start`.
   [[nodiscard]] GPUHEAP_FN void* take_block(uint32_t s, unsigned c, unsigned start) const {
     unsigned block;
     if (capacity(c) > structures::free_bits::most) {
       block = many_blocks(s, c).claim(start);
     } else {
       auto const bits = few_blocks(s, c);
-      // Ends: the reservation means that a bit is clear for the caller at any time. A thread that goes around in vain saw others take and
-      // give back. Lock-free.
+      // Ends: by the reservation, a bit for the caller is clear at any time. A search of all bits that finds none met takes and frees by
+      // other threads. Lock-free.
       GPUHEAP_NO_UNROLL
       do {
         block = bits.claim(start);
@@ -140,7 +143,7 @@ struct layout {
     }
     return superblock_at(s) + size_t{block} * class_bytes(c);
   }
-  // Whether a thread has the block.
+  // Whether a thread owns the block.
   [[nodiscard]] GPUHEAP_FN bool has_owner(place at) const {
     constexpr unsigned most = structures::free_bits::most;
     unsigned const c = at.seen.kind() - 1;
@@ -148,7 +151,7 @@ struct layout {
     // relaxed: no other thread changes the bit of a block that the caller owns; for any other block the answer is a guess.
     return (bits.ref().load(simt::relaxed) >> at.block % most & 1) != 0;
   }
-  // Clears the bit of a block. False: it was clear, so no thread owned the block.
+  // Clears the bit of a block. Returns false if it was clear already, so that no thread owned the block.
   [[nodiscard]] GPUHEAP_FN bool release_block(place at) const {
     unsigned const c = at.seen.kind() - 1;
     if (capacity(c) > structures::free_bits::most) return many_blocks(at.superblock, c).release(at.block);
@@ -163,10 +166,11 @@ struct layout {
   // ---- host: | state | states | hints | segments | queued | trees | queue | superblocks |, each part aligned to 256 bytes
 
   static constexpr size_t part_alignment = 256;
-  static constexpr size_t guard_bytes = 64;                    // below the first block, of no thread: what an underflow meets
-  static constexpr size_t most_superblocks = size_t{1} << 30;  // places of the queue
+  // Unused bytes before the first block: a program that writes before the block's start hits them.
+  static constexpr size_t guard_bytes = 64;
+  static constexpr size_t most_superblocks = size_t{1} << 30;  // the queue has a place for each
 
-  // The parts behind a state of `state_bytes` at `base`, for so many superblocks. `behind`: where they end.
+  // The layout for `superblocks` superblocks behind a state of `state_bytes` at `base`. Sets `behind` to the end of the last part.
   [[nodiscard]] static layout over(simt::uintptr_t base, size_t state_bytes, size_t superblocks, simt::uintptr_t& behind) {
     layout at;
     at.num_superblocks = static_cast<uint32_t>(superblocks);
@@ -190,7 +194,7 @@ struct layout {
     behind = next;
     return at;
   }
-  // Bytes for so many superblocks, wherever they begin.
+  // The bytes that `superblocks` superblocks and their parts take, at any base.
   [[nodiscard]] static size_t bytes_for(size_t superblocks, size_t state_bytes) {
     simt::uintptr_t behind = 0;
     (void)over(part_alignment, state_bytes, superblocks, behind);
@@ -200,7 +204,7 @@ struct layout {
   [[nodiscard]] static size_t superblocks_within(size_t bytes, size_t state_bytes) {
     size_t fits = 0, too_many = bytes / superblock_bytes + 1;
     if (too_many > most_superblocks) too_many = most_superblocks + 1;
-    // Ends: the distance is halved.
+    // Ends: each pass halves the distance between the two.
     while (too_many - fits > 1) {
       size_t const middle = fits + (too_many - fits) / 2;
       (bytes_for(middle, state_bytes) <= bytes ? fits : too_many) = middle;

@@ -1,12 +1,13 @@
-// Checks the invariants of a KMA heap while nothing else uses it: a kernel with a thread for each superblock counts blocks and faults.
+// Checks the invariants of a KMA heap: a kernel goes through all superblocks, and counts blocks and faults.
 //
-// At rest means that no kernel is running on the heap. Then:
-//   1. nothing is under way;
-//   2. a superblock that is free has no bit set, and is in the queue;
-//   3. one that is in use has as many bits set as its word says, none beyond its last block, and hints at full words only;
-//   4. one that is partly in use is a head of its class or in its room set;
-//   5. a run's first superblock knows its length, all superblocks of it are marked, and every marked one belongs to a run;
-//   6. the queue holds those superblocks whose bit says so, each once.
+// While no other kernel is running on the heap:
+//   1. no relocation is open;
+//   2. a free superblock has no bit set, and is in the queue;
+//   3. a superblock in use has as many bits set as its word says, none beyond its last block, and hints only at full words;
+//   4. a superblock that is partly in use is a head of its class or in its class's room set;
+//   5. the hint word of a run's first superblock is the run's length, all superblocks of a run are marked, and every marked one belongs to
+//      a run;
+//   6. the queue holds exactly the superblocks whose bits in `queued` are set, each once.
 #pragma once
 
 #include <gpuheap/allocators/kma/manager.hpp>
@@ -19,7 +20,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::kma_parts {
 
-// Kernel: a thread for each place of the queue. All superblocks are in it.
+// Kernel, a thread for each place of the queue: puts all superblocks into the queue.
 template <class Layout>
 struct fill_queue {
   Layout at;
@@ -34,13 +35,14 @@ struct fill_queue {
 // The fault of a superblock.
 enum class fault : uint32_t { none, wrong_kind, wrong_bits, wrong_hint, not_queued, not_found, wrong_run, stray_tail, wrong_entry };
 
-// Kernel: thread i looks at every `threads`-th superblock, and at every `threads`-th entry of the queue. relaxed, all: the heap is at rest.
+// Kernel: thread i checks every `threads`-th superblock, and every `threads`-th entry of the queue, from number i on. relaxed, all: no
+// other kernel uses the heap.
 template <class State>
 struct take_census {
   using layout_type = typename State::layout_type;
   State* state;
   unsigned threads;
-  bool thorough;  // false: only the superblocks that are held are counted
+  bool thorough;  // false: only counts the superblocks that are held
 
   GPUHEAP_FN void operator()(unsigned i) const {
     layout_type const at = state->at;
@@ -72,7 +74,7 @@ struct take_census {
     if (n != 0) simt::global_ref<uint64_t>{to}.fetch_add(n, simt::relaxed);
   }
   [[nodiscard]] GPUHEAP_FN static uint32_t read(uint32_t& word) { return simt::global_ref<uint32_t>{word}.load(simt::relaxed); }
-  // Different sets of as many superblocks have different sums, but by chance.
+  // Two different sets of equally many superblocks have different sums of weights, except by chance.
   [[nodiscard]] GPUHEAP_FN static uint64_t weight(uint32_t s) { return (s + 1) * 0x9e3779b97f4a7c15ull >> 7; }
   [[nodiscard]] GPUHEAP_FN static bool is_queued(layout_type const& at, uint32_t s) { return (read(at.queued[s / 32]) >> s % 32 & 1) != 0; }
   GPUHEAP_FN static void found(census& mine, uint32_t s, fault what) {
@@ -149,11 +151,11 @@ struct take_census {
 struct audit {
   std::string problem;  // empty: every invariant holds
   uint64_t live_blocks = 0, live_runs = 0;
-  uint64_t live_bytes = 0;  // of blocks and runs
+  uint64_t live_bytes = 0;  // bytes of live blocks and runs
   uint64_t held_superblocks = 0;
 };
 
-// Counts what is there. Host; waits for the stream.
+// Counts superblocks and, if `thorough`, finds faults. Host; waits for the stream.
 template <class Layout, class State>
 [[nodiscard]] census count_superblocks(Layout const& at, State* state, bool thorough, stream_ref stream) {
   constexpr unsigned most_threads = 1u << 17;
@@ -166,7 +168,7 @@ template <class Layout, class State>
   return result;
 }
 
-// The invariants. Host; waits for the stream.
+// Checks the invariants. Host; waits for the stream.
 template <class Layout, class State>
 [[nodiscard]] audit verify(Layout const& at, State* state, stream_ref stream) {
   constexpr char const* texts[] = {"",
@@ -175,9 +177,9 @@ template <class Layout, class State>
                                    "has a hint at a word of bits that is not full",
                                    "is free, and not in the queue",
                                    "has blocks left, and is neither a head of its class nor in its room set",
-                                   "begins a run whose superblocks are not all its own",
-                                   "is marked as part of a run, and of none",
-                                   "is in the queue, and its bit does not say so"};
+                                   "begins a run, and not all of the run's superblocks are marked",
+                                   "is marked as part of a run, and belongs to none",
+                                   "is in the queue, and its bit in `queued` is clear"};
   census const found = count_superblocks(at, state, true, stream);
   uint64_t moves = 0;
   simt::copy(&moves, &state->moves, sizeof moves, stream);
@@ -189,7 +191,7 @@ template <class Layout, class State>
   result.held_superblocks = found.held;
   if (found.entries != found.queued || found.entries_of != found.queued_of) {
     result.problem = "the queue has " + std::to_string(found.entries) + " entries, and " + std::to_string(found.queued) +
-                     " superblocks say that they are there";
+                     " superblocks are marked as being there";
   }
   if (!structures::relocation_count::quiet(moves)) result.problem = "a superblock is being moved, and no kernel runs";
   uint64_t const which = ~found.first_fault;

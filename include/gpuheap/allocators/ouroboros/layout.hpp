@@ -1,4 +1,4 @@
-// Where the parts of an Ouroboros heap lie, its size classes, and the word of a chunk.
+// The places of the parts of an Ouroboros heap, its size classes, and the word of a chunk.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -19,9 +19,9 @@ enum class stored_in { static_ring, virtual_array, virtual_list };
 struct ouroboros_config {
   unsigned chunk_bytes = 8192;        // a power of two: the largest page of the first instance
   unsigned smallest_page_bytes = 16;  // a power of two, 16 or more
-  unsigned stacked_classes = 2;       // of the second instance: pages of twice and four times a chunk. Its chunk is its largest page
-  unsigned static_places = 1u << 23;  // at most, of a static ring of pages
-  unsigned backing_percent = 20;      // of the heap: for requests of more than the largest page
+  unsigned stacked_classes = 2;  // classes of the second instance: pages of twice and four times a chunk. Its chunk is its largest page
+  unsigned static_places = 1u << 23;  // the most places of a static ring of pages
+  unsigned backing_percent = 20;      // percent of the heap for the backing, which serves requests of more than the largest page
 };
 
 namespace ouro {
@@ -37,9 +37,9 @@ using structures::no_block;
 //   bit  0            16      24
 //        | free pages | class | use |
 //
-//   free pages   of a chunk of pages: the pages that lie in the chunk, neither live nor in a queue of pages
-//   tail         not the first chunk of a larger one
-//   marked       by verify(), for a moment
+//   free pages   the number of the chunk's spare pages, which are neither live nor in a queue of pages
+//   tail         the chunk is part of a larger one, and not its first
+//   marked       set by verify() while it runs
 struct chunk_word {
   enum use_type : uint32_t { unused, pages, tail, queue };
   static constexpr uint32_t marked = uint32_t{1} << 31;
@@ -53,63 +53,63 @@ struct chunk_word {
   [[nodiscard]] GPUHEAP_HD constexpr use_type use() const { return static_cast<use_type>(bits >> 24 & 0x7f); }
 };
 
-// A static ring. All threads of a device may use one at once.
+// A static ring. All threads of a device may use it at the same time.
 using static_ring = structures::ring_queue<uint32_t, 1024>;
 
-// A bit for each page of each chunk, in words of 32. The first words of all chunks lie side by side: it is all that those of 32 pages or
-// fewer have, and their pages are many chunks'.
+// A bit for each page of each chunk, in words of 32 bits. The first words of all chunks form one array: a chunk of 32 pages or fewer uses
+// only its first word, and pages of such sizes come from many chunks.
 struct page_bits {
-  uint32_t* first = nullptr;   // of each chunk
-  uint32_t* others = nullptr;  // so many of each: words_per_chunk - 1
+  uint32_t* first = nullptr;   // the first word of each chunk
+  uint32_t* others = nullptr;  // words_per_chunk - 1 further words of each chunk
 };
 
-// Trivially copyable.
+// The layout. Trivially copyable.
 template <queue_of Holds, stored_in Stored, ouroboros_config Config>
 struct layout {
   static constexpr unsigned chunk_bytes = Config.chunk_bytes;
-  static constexpr unsigned most_pages = chunk_bytes / Config.smallest_page_bytes;  // of a chunk
+  static constexpr unsigned most_pages = chunk_bytes / Config.smallest_page_bytes;  // pages of a chunk
   static constexpr unsigned base_classes = simt::ceil_log2(most_pages) + 1;
   static constexpr unsigned num_classes = base_classes + Config.stacked_classes;
   static constexpr unsigned lg_region = Config.stacked_classes;
-  static constexpr unsigned region_chunks = 1u << lg_region;  // that a chunk of the second instance is made of
+  static constexpr unsigned region_chunks = 1u << lg_region;  // chunks that make a chunk of the second instance
   static constexpr size_t region_bytes = size_t{chunk_bytes} << lg_region;
   static constexpr unsigned words_per_chunk = most_pages > 32 ? most_pages / 32 : 1;
   static constexpr unsigned lg_pages = simt::ceil_log2(most_pages < region_chunks ? region_chunks : most_pages);
-  static constexpr unsigned places = chunk_bytes / 4;  // of a queue's segment
+  static constexpr unsigned places = chunk_bytes / 4;  // places of a queue's segment
   static constexpr size_t largest_bytes = size_t{Config.smallest_page_bytes} << (num_classes - 1);
   static_assert(simt::popcount(chunk_bytes) == 1 && simt::popcount(Config.smallest_page_bytes) == 1);
   static_assert(Config.smallest_page_bytes >= 16 && chunk_bytes >= 256 && most_pages <= 4096 && lg_region <= 6 && num_classes <= 32);
-  // Where queues hold pages, a page is one number: this many chunks at most, as published, and no number is no_block.
+  // The most chunks of a heap. If queues hold pages, a page is one number of 32 bits, as published, and none of the numbers is no_block.
   static constexpr size_t most_chunks = (size_t{1} << (Holds == queue_of::pages ? 32 - lg_pages : 31)) - region_chunks;
 
   char* chunks = nullptr;
-  uint32_t* words = nullptr;    // chunk_word of each chunk
-  page_bits spare;              // pages that lie in the chunk
-  page_bits idle;               // where queues hold pages: those that are not live
-  uint64_t* records = nullptr;  // of each chunk, for virtual queues
-  uint64_t* numbers = nullptr;  // of each chunk, for lists
-  uint64_t* free = nullptr;     // a tree: chunks that no thread has
-  uint64_t* listed = nullptr;   // of each class a tree of chunks: those that are not in a queue of chunks and have a free page
+  uint32_t* words = nullptr;    // the chunk_word of each chunk
+  page_bits spare;              // pages that are neither live nor in a queue
+  page_bits idle;               // if queues hold pages: pages that are not live
+  uint64_t* records = nullptr;  // a word for each chunk, for virtual queues
+  uint64_t* numbers = nullptr;  // a word for each chunk, for lists
+  uint64_t* free = nullptr;     // a tree of the used chunks that no thread has
+  uint64_t* listed = nullptr;   // for each class a tree of the chunks that have a spare page and are not in a queue of chunks
   char* queues = nullptr;
-  uint32_t max_chunks = 0;  // that there can be, a multiple of region_chunks
+  uint32_t max_chunks = 0;  // the most chunks that the heap can have, a multiple of region_chunks
 
   // ---- classes
 
   static constexpr unsigned lg_smallest = simt::ceil_log2(Config.smallest_page_bytes);
   [[nodiscard]] GPUHEAP_HD static constexpr size_t page_bytes(unsigned q) { return size_t{1} << (lg_smallest + q); }
-  // 1 <= bytes <= largest_bytes.
+  // The class of a request of `bytes` bytes, 1 <= bytes <= largest_bytes.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned class_of(size_t bytes) {
     return simt::ceil_log2((bytes + Config.smallest_page_bytes - 1) / Config.smallest_page_bytes);
   }
   static_assert(class_of(1) == 0 && class_of(Config.smallest_page_bytes) == 0 && class_of(Config.smallest_page_bytes + 1) == 1 &&
                 class_of(largest_bytes) == num_classes - 1);
-  // Base chunks of a chunk of class q, and its pages.
+  // The base chunks that make a chunk of class q, and the pages of such a chunk.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned span(unsigned q) { return q < base_classes ? 1 : region_chunks; }
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned lg_pages_of(unsigned q) {
     return q < base_classes ? base_classes - 1 - q : num_classes - 1 - q;
   }
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned pages_of(unsigned q) { return 1u << lg_pages_of(q); }
-  // Chunks that have n pages.
+  // The number of chunks of class q that n pages need.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned chunks_for(unsigned n, unsigned q) { return (n + pages_of(q) - 1) >> lg_pages_of(q); }
   static_assert(pages_of(0) == most_pages && pages_of(base_classes - 1) == 1 && pages_of(num_classes - 1) == 1);
 
@@ -119,7 +119,7 @@ struct layout {
     return chunks + size_t{chunk} * chunk_bytes + (size_t{page} << (lg_smallest + q));
   }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> word(uint32_t chunk) const { return simt::global_ref<uint32_t>{words[chunk]}; }
-  // Word i of a chunk's.
+  // Word i of a chunk's bits.
   [[nodiscard]] GPUHEAP_FN static simt::global_ref<uint32_t> word_of(page_bits const& of, uint32_t chunk, unsigned i) {
     uint32_t* const at = i == 0 ? of.first + chunk : of.others + (size_t{chunk} * (words_per_chunk - 1) + i - 1);
     return simt::global_ref<uint32_t>{*at};
@@ -138,8 +138,8 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD bitmap_tree free_tree() const { return tree_at(free); }
   [[nodiscard]] GPUHEAP_HD bitmap_tree class_tree(unsigned q) const { return tree_at(listed + q * tree_words(max_chunks)); }
 
-  // ---- queues. All have the same size, but for static rings of pages, which have less than the paper's where a sixteenth of the heap is
-  // less than all of them
+  // ---- queues. All queues of a heap have the same size. Static rings of pages have fewer places than the paper's if all rings would
+  // exceed a sixteenth of the heap
 
   [[nodiscard]] GPUHEAP_HD static constexpr uint32_t rounded_down(uint64_t n) {
     return n < 2 ? 2 : uint32_t{1} << simt::highest_bit(n < (1u << 30) ? n : 1u << 30);
@@ -151,7 +151,7 @@ struct layout {
       uint64_t const share = max_chunks * (chunk_bytes / 16) / num_classes / sizeof(static_ring::cell);
       return rounded_down(share < Config.static_places ? share : Config.static_places);
     }
-    // All entries that there can be, and as much again for segments of which few are left.
+    // Room for all entries that there can be, and as much again for segments that have few entries left.
     uint64_t const entries = max_chunks * (Holds == queue_of::pages ? most_pages : 1);
     return rounded_down(4 * (entries / places + 2));
   }
@@ -185,7 +185,8 @@ struct layout {
     if (Stored == stored_in::virtual_list) part(numbers, 8, 0);
     part(chunks, chunk_bytes, 0);
   }
-  // Lays so many chunks out behind a state of `state_bytes` at `base`, which is aligned to 256. Returns how many bytes that takes.
+  // Sets the layout for num_chunks chunks behind a state of `state_bytes` at `base`, which is aligned to 256. Returns the bytes that all
+  // parts take.
   size_t lay_out(char* base, size_t state_bytes, size_t num_chunks) {
     max_chunks = static_cast<uint32_t>(num_chunks);
     size_t at = simt::round_up_pow2(state_bytes, 256);
@@ -195,12 +196,12 @@ struct layout {
     });
     return at;
   }
-  // As many chunks as fit, a multiple of region_chunks.
+  // The layout with as many chunks as fit into `whole`, a multiple of region_chunks.
   [[nodiscard]] static layout over(memory::region whole, size_t state_bytes) {
     layout at;
     size_t low = 0, high = most_chunks >> lg_region;  // in regions
     if (whole.bytes / region_bytes < high) high = whole.bytes / region_bytes;
-    // Ends: the interval halves.
+    // Ends: each pass halves the interval.
     while (low < high) {
       size_t const middle = (low + high + 1) / 2;
       if (at.lay_out(static_cast<char*>(whole.base), state_bytes, middle << lg_region) <= whole.bytes) {

@@ -1,9 +1,9 @@
-// The chunks that no thread has. A counter tells where the chunks begin that no thread has ever had, as published: a launch's chunks lie
-// side by side. Used ones have a bit each, in a tree; the published form has a ring in each instance. Here a chunk has one place, and the
-// chunk of the second instance is free when its parts are.
+// The pool: the chunks that no thread has. A counter says where the chunks begin that no thread has ever had, as published, so a launch's
+// chunks are adjacent. Each used chunk has a bit in a tree; the published form has a ring in each instance instead. Here each chunk is in
+// the pool only once, and a chunk of the second instance is free when all its parts are.
 //
-// Used chunks are taken by one fetch_and on a leaf, from the lowest address on, and before fresh ones. Bits that were taken and are put
-// back, and summaries that are being cleared, are out of sight for a moment: that happens inside a relocation.
+// Used chunks are taken before fresh ones, from the lowest address on, by one fetch_and on a leaf. Bits that were taken and are put back,
+// and summary bits that are being cleared, are invisible for a moment. That happens during a relocation.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -20,17 +20,17 @@ using structures::relocation_count;
 
 // Chunks of one leaf.
 struct chunk_set {
-  uint32_t base = 0;  // chunk of bit 0
+  uint32_t base = 0;  // the chunk of bit 0
   uint64_t bits = 0;
 };
 
-// Those bits of `free` whose aligned group of 2^lg bits (lg <= 6) is all set.
+// The bits of `free` in aligned groups of 2^lg bits (lg <= 6) that are entirely set.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t whole_groups(uint64_t free, unsigned lg) {
   uint64_t heads = free;
-  // Then a bit stays where it and all above it in its group are set.
+  // After this loop, a bit is set if 2^lg bits from it on are set.
   for (unsigned i = 0; i != lg; ++i) heads &= heads >> (1u << i);
   uint64_t firsts = ~uint64_t{0};
-  // Ends: one pass per group; 1, 2^lg + 1, ...
+  // `firsts` gets the lowest bit of each group.
   if (lg != 0) firsts /= simt::low_bits(1u << lg);
   heads &= firsts;
   for (unsigned i = 0; i != lg; ++i) heads |= heads << (1u << i);
@@ -48,19 +48,19 @@ static_assert(whole_groups(~uint64_t{0}, 6) == ~uint64_t{0} && whole_groups(~uin
 }
 static_assert(lowest_bits(0b11010, 2) == 0b1010 && lowest_bits(3, 5) == 3 && lowest_bits(3, 0) == 0);
 
-// A view. Device, any thread. Regions are aligned groups of 2^lg_region chunks.
+// A view of the pool. Device, any thread. Regions are aligned groups of 2^lg_region chunks.
 struct chunk_pool {
   bitmap_tree free;
   unsigned lg_region = 0;
-  unsigned* num_used = nullptr;  // free chunks in the tree. Exact with nothing under way
-  uint32_t* fresh = nullptr;     // the first chunk that no thread has had; beyond the last one if threads found none there
+  unsigned* num_used = nullptr;  // free chunks in the tree. Exact while no thread takes or releases chunks
+  uint32_t* fresh = nullptr;     // the first chunk that no thread has had; beyond the last chunk if threads claimed in vain
   uint32_t* num_chunks = nullptr;
 
-  // Up to n (1 to 64) chunks, or regions, of one leaf; none: none was free. A relocation is open in `moves` afterwards if there are any:
-  // the caller ends it when they are where others find them.
+  // Takes up to n (1 to 64) chunks, or regions if `regions`, of one leaf. If it takes any, a relocation is open in `moves` afterwards. The
+  // caller ends it when other threads can find the chunks' contents. The set is empty if no chunk was free.
   [[nodiscard]] GPUHEAP_COLD static chunk_set claim(chunk_pool const& pool, unsigned n, bool regions, relocation_count moves) {
     chunk_set got;
-    // relaxed: a hint. Used chunks that come later are found below if there is no fresh one.
+    // relaxed: a hint. If there is no fresh chunk, claim_used() below also finds chunks that were released meanwhile.
     if (!regions && simt::global_ref<unsigned>{*pool.num_used}.load(simt::relaxed) != 0) got = claim_used(pool, n, regions, moves);
     if (got.bits == 0) got = pool.claim_fresh(n, regions, moves);
     return got.bits != 0 ? got : claim_used(pool, n, regions, moves);
@@ -70,14 +70,14 @@ struct chunk_pool {
     return simt::global_ref<unsigned>{*num_used}.load(simt::relaxed) != 0 ||
            simt::global_ref<uint32_t>{*fresh}.load(simt::relaxed) < simt::plain_read(*num_chunks);
   }
-  // Chunks from `first` on, of one region, which the caller claimed; ready for the next owner: release order is this call's.
+  // Releases n chunks from `first` on, which lie in one leaf. set_mask() has the release order.
   GPUHEAP_FN void release(uint32_t first, unsigned n) const {
     simt::global_ref<unsigned>{*num_used}.fetch_add(n, simt::relaxed);
     free.set_mask(first / 64, simt::low_bits(n) << (first % 64));
   }
 
  private:
-  // As claim(), from chunks that no thread has had. Those that it leaves out, at the end of a leaf or before a region, become used ones.
+  // As claim(), from the chunks that no thread has had. Chunks that it skips, at the end of a leaf or before a region, become used ones.
   [[nodiscard]] GPUHEAP_FN chunk_set claim_fresh(unsigned n, bool regions, relocation_count moves) const {
     uint32_t const there = simt::plain_read(*num_chunks), mask = regions ? (1u << lg_region) - 1 : 0;
     simt::global_ref<uint32_t> const next{*fresh};
@@ -87,11 +87,11 @@ struct chunk_pool {
     uint32_t first = 0, end = 0;
     // relaxed, all: no thread has written to a fresh chunk, and the kernel that cleared its metadata has ended.
     if (!regions) {
-      // Behind the last chunk the count grows no further than by one claim of each thread that saw it before: far from 2^32.
+      // Behind the last chunk, the count grows at most by one claim of each thread that loaded it before, so it stays far from 2^32.
       first = seen = next.fetch_add(n, simt::relaxed);
       end = first + n;
     } else {
-      // Ends: a pass that goes on lost the word to another thread's claim. Lock-free.
+      // Ends: a pass that is repeated lost the word to another thread's claim. Lock-free.
       GPUHEAP_NO_UNROLL
       do {
         first = (seen + mask) & ~mask;
@@ -100,13 +100,13 @@ struct chunk_pool {
     }
     if (end > there) end = there;
     if (seen >= there || first >= end) {
-      // Chunks before a region for which there is no room.
+      // If there is no room for a region, the chunks before it become used ones.
       if (seen < there) release_each(seen, there);
       moves.end();
       return {};
     }
     release_each(seen, first);
-    // The rest lies in the next leaf.
+    // The chunks of the next leaf become used ones.
     uint32_t const leaf_end = (first | 63) + 1;
     if (end > leaf_end) {
       release_each(leaf_end, end);
@@ -114,7 +114,7 @@ struct chunk_pool {
     }
     return {first & ~63u, simt::low_bits(end - first) << (first % 64)};
   }
-  // Chunks of at most two leaves.
+  // Releases the chunks first..end-1, leaf by leaf.
   GPUHEAP_FN void release_each(uint32_t first, uint32_t end) const {
     // Ends: one pass per leaf.
     GPUHEAP_NO_UNROLL
@@ -128,12 +128,12 @@ struct chunk_pool {
     bitmap_tree const& tree = pool.free;
     chunk_set got;
     unsigned start = 0, spread = simt::global_warp();
-    // Ends: a pass that goes on lost bits to another thread's claim. Lock-free.
+    // Ends: a pass that is repeated lost bits to another thread's claim. Lock-free.
     GPUHEAP_NO_UNROLL
     for (bool lost = true; lost;) {
       lost = false;
       tree.for_each_leaf(start, [&](unsigned i) {
-        uint64_t const seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which taking confirms
+        uint64_t const seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which take_mask() confirms
         if (seen == 0) {
           moves.begin();
           tree.clear_stale(i);
@@ -148,7 +148,7 @@ struct chunk_pool {
         if (got.bits != taken) tree.set_mask(i, taken & ~got.bits);
         if (got.bits != 0) return true;
         moves.end();
-        // Elsewhere, so that the threads that meet here do not meet again.
+        // The search continues at another leaf, so that threads that met here do not meet again.
         lost = true;
         spread = spread * 0x9e3779b1u + 1;
         start = i + 1 + (spread >> 26);
@@ -160,7 +160,7 @@ struct chunk_pool {
     if (got.bits != 0) simt::global_ref<unsigned>{*pool.num_used}.fetch_sub(simt::popcount(got.bits), simt::relaxed);
     return got;
   }
-  // Single chunks come from regions of which some is taken, if there are such.
+  // The bits to take out of `seen`. Single chunks come from regions of which a part is taken already, if there are any.
   [[nodiscard]] GPUHEAP_FN static uint64_t choose(uint64_t seen, unsigned n, bool regions, unsigned lg_region) {
     uint64_t const whole = whole_groups(seen, lg_region);
     if (regions) return lowest_bits(whole, n << lg_region);

@@ -1,4 +1,4 @@
-// The queue of a size class, stored in one of three ways behind the same calls, for the lanes of a group together.
+// The queue of a size class, stored in one of three ways behind the same interface. All lanes of a group call its functions together.
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/layout.hpp>
@@ -10,12 +10,13 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
 
 using structures::warp_group;
 
-// A static ring, with the calls of a virtual queue. Storage is not used.
+// A static ring with the interface of a virtual queue. It does not use the storage.
 class static_queue {
  public:
   static_queue() = default;
   GPUHEAP_HD static_queue(void* memory, uint32_t places, unsigned) : ring_{memory, places} {}
 
+  // Pushes the values of as many lanes as find room, in the order of their ranks. Returns their number.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN unsigned push(warp_group group, uint32_t value, Storage const&) const {
     uint32_t first = 0;
@@ -42,6 +43,7 @@ class static_queue {
     if (got != 0 && group.leads()) ring_.publish(got);
     return got;
   }
+  // Pops up to `wanted` values, at most one a lane, for the lanes of the lowest ranks. Returns their number.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN unsigned pop(warp_group group, unsigned wanted, uint32_t& value, Storage const&) const {
     uint32_t first = 0;
@@ -50,7 +52,7 @@ class static_queue {
     got = group.from_leader(got);
     first = group.from_leader(first);
     if (got == 0) return 0;
-    // consume: the value that is popped leads to pages and chunks, and the thread accesses only these.
+    // consume: the popped value names a page or a chunk, and the thread's later accesses go there.
     if (group.rank() < got) value = ring_.take(first + group.rank(), simt::consume);
     simt::sync_warp(group.mask);
     if (group.leads()) ring_.recycle(got);
@@ -62,14 +64,14 @@ class static_queue {
   [[nodiscard]] GPUHEAP_FN uint32_t peek(unsigned k, Storage const&) const {
     return ring_.peek(k);
   }
-  // Makes cell i of all places.
+  // Initialises cell i of the ring.
   GPUHEAP_FN void init(uint32_t i) const { ring_.init(i); }
 
  private:
   static_ring ring_;
 };
 
-// The queue type of a way of storing.
+// The queue type for each way of storing.
 template <stored_in Stored>
 struct queue_stored {
   using type = static_queue;

@@ -1,22 +1,23 @@
-// The state of an Ouroboros heap: the pool of chunks, and for each size class its chunks that have free pages, and the number of those
+// The state of an Ouroboros heap: the pool of chunks; and for each size class its chunks that have free pages, and the number of those
 // pages.
 //
-//   pool      the chunks that no thread has; a chunk of the second instance consists of a region of them (pool.hpp)
-//   entry     the right to take pages from a chunk. A chunk with a spare page has one: it lies in the class's queue, or in its tree, or
-//             a thread holds it. Only the holder takes pages; pages may be given back meanwhile
-//   give:     sets the page's spare bit, then raises the count in the chunk's word. The thread that raises it from 0 has made the entry,
-//             and lists it
-//   take:     unlists an entry, lowers the count, then takes as many spare bits. At 0 the entry is gone; otherwise the thread lists it
-//   again share:    C: a thread that finds no entry in the queue, as others hold them, lowers the count of the chunk that `current` names
-//   by a
-//             compare-exchange of the whole word, down to 1 at least, and takes as many spare bits. The entry stays with its holder
-//   new:      P: all pages of a new chunk go into the queue, and are spare only if it has no room. C: a new chunk's entry goes there
-// So there are at least as many bits as the counts and the threads that lowered them tell, and an entry comes and goes with the change of
-// one word: no chunk is listed twice or left out.
+//   pool    the chunks that no thread has. A chunk of the second instance is a region of them (pool.hpp)
+//   entry   the right to take pages from a chunk. A chunk with a spare page has one entry. It lies in the class's queue or in its tree, or
+//           a thread holds it. Only the holder takes pages; other threads may give pages back meanwhile
+//   give    sets the page's spare bit, then raises the count in the chunk's word. The thread that raises the count from 0 makes the entry,
+//           and lists it
+//   take    unlists an entry, lowers the count, then takes as many spare bits. If the count is 0 then, the entry is gone; otherwise the
+//           thread lists it again
+//   share   C: a thread that finds no entry in the queue, because others hold them, lowers the count of the chunk that `current` names, by
+//           a compare-exchange of the whole word, to 1 at least, and takes as many spare bits. The entry stays with its holder
+//   new     P: all pages of a new chunk go into the queue, and become spare only if it has no room. C: a new chunk's entry goes into the
+//           queue
+// So at any time there are at least as many spare bits as the counts say, plus those for which threads have lowered a count. An entry
+// appears and disappears by the change of one word, so no chunk is listed twice or left out.
 //
-//   units     of a class: pages that a thread may have, and find. A chunk whose pages are all free goes back to the pool when its entry
-//             is unlisted, the units of all its pages are acquired, and its word has been exchanged for that of an unused chunk: then
-//             no thread can find a page of it any more, and no thread lacks one.
+//   units   the pages of a class that threads may acquire and then find. A thread gives a chunk whose pages are all free back to the pool
+//           in three steps: it unlists the chunk's entry, acquires the units of all its pages, and exchanges its word for that of an unused
+//           chunk. Then no thread can find a page of the chunk any more, and no thread has a unit without a page
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/layout.hpp>
@@ -29,18 +30,18 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
 
 using structures::relocation_count;
 
-// The parts that tests replace by parts with a mistake.
+// The parts of the allocator. Tests replace some of them by parts with a mistake.
 struct parts {
   using semaphore = structures::batch_semaphore;
   template <stored_in Stored>
   using queue = typename queue_stored<Stored>::type;
 };
 
-// The result of a walk over the heap. Device and host.
+// The counts of verify()'s kernels. Device and host.
 struct census {
   uint64_t chunks = 0, live_pages = 0, live_bytes = 0, queued_pages = 0, queue_chunks = 0;
-  uint64_t free_pages[32] = {}, units[32] = {}, empty[32] = {};  // of classes
-  uint64_t first_fault = 0;                                      // ~{chunk, fault} of the lowest chunk; 0: none
+  uint64_t free_pages[32] = {}, units[32] = {}, empty[32] = {};  // for each class
+  uint64_t first_fault = 0;                                      // ~{chunk, fault} of the lowest chunk with a fault; 0: no fault
 };
 
 // The state. Device, any thread. It lies in the heap's memory.
@@ -54,17 +55,17 @@ struct alignas(256) heap_state {
 
   struct alignas(256) class_state {
     structures::batch_semaphore::words units;
-    alignas(64) uint32_t empty = 0;    // chunks of which all pages are spare. Signed, for a moment
-    alignas(64) uint32_t current = 0;  // C: 1 + a chunk that had several spare pages; 0: none. A hint
-    alignas(64) bitmap_tree listed;    // this and the rest: constant
+    alignas(64) uint32_t empty = 0;    // chunks all of whose pages are spare. May be below zero for a moment
+    alignas(64) uint32_t current = 0;  // C: 1 + the number of a chunk that had several spare pages; 0: no chunk. A hint
+    alignas(64) bitmap_tree listed;    // this member and the next are constant
     queue_type queue;
   };
 
   layout_type at;
   chunk_pool pool;
-  uint32_t num_chunks = 0;             // that are there. The host's
-  alignas(128) uint64_t moves = 0;     // a relocation_count: chunks between the pool and a class
-  alignas(128) unsigned num_used = 0;  // the pool's, and the next one
+  uint32_t num_chunks = 0;             // chunks that have memory. No kernel of a program changes it
+  alignas(128) uint64_t moves = 0;     // a relocation_count of chunks that move between the pool and a class
+  alignas(128) unsigned num_used = 0;  // used by the pool, as is the next member
   alignas(128) uint32_t fresh = 0;
   class_state classes[num_classes] = {};
   census found{};
@@ -73,11 +74,11 @@ struct alignas(256) heap_state {
 
   [[nodiscard]] GPUHEAP_FN relocation_count relocations() { return {&moves}; }
   GPUHEAP_COLD void release_chunk(uint32_t chunk, unsigned span) {
-    for (unsigned i = 0; i != span; ++i) at.word(chunk + i).store(chunk_word{}.bits, simt::relaxed);  // relaxed: the pool releases
+    for (unsigned i = 0; i != span; ++i) at.word(chunk + i).store(chunk_word{}.bits, simt::relaxed);  // relaxed: pool.release() releases
     pool.release(chunk, span);
   }
 
-  // The source of segments for virtual queues.
+  // The storage of virtual queues: takes their segments from the pool.
   struct storage {
     heap_state* heap;
     [[nodiscard]] GPUHEAP_FN bool may_have_any() const { return heap->pool.may_have_any(); }
@@ -86,7 +87,7 @@ struct alignas(256) heap_state {
       if (got.bits == 0) return no_block;
       heap->relocations().end();
       uint32_t const chunk = got.base + simt::lowest_bit(got.bits);
-      // relaxed: for frees that must be refused, and the host.
+      // relaxed: only frees that must be refused read this word, and the host.
       heap->at.word(chunk).store(chunk_word::of(chunk_word::queue).bits, simt::relaxed);
       return chunk;
     }
@@ -106,21 +107,21 @@ struct alignas(256) heap_state {
 
   // ---- entries
 
-  // Enters a chunk for each lane of the group.
+  // Lists an entry, a chunk of class q, for each lane of the group.
   GPUHEAP_FN void list(warp_group group, unsigned q, uint32_t chunk) {
     unsigned listed = 0;
     if constexpr (!holds_pages) listed = queue(q).push(group, chunk, storage{this});
     // The chunks for which the queue has no room.
     if (group.rank() >= listed) classes[q].listed.set(chunk);
   }
-  // Takes up to `wanted` entries of the tree, for the lanes of the lowest ranks. Returns how many. None: no entry was visible at one
-  // moment.
+  // Takes up to `wanted` entries of the tree, one for each lane of the lowest ranks, and sets `chunk` in these lanes. Returns how many. If
+  // 0, the tree was empty at some moment.
   [[nodiscard]] GPUHEAP_FN unsigned unlist(warp_group group, unsigned q, unsigned wanted, uint32_t& chunk) {
     chunk_set listed;
     if (group.leads()) listed = take_listed(classes[q].listed, wanted);
     uint64_t const bits = group.from_leader(listed.bits);
     uint32_t const base = group.from_leader(listed.base);
-    simt::sync_warp(group.mask);  // the other lanes get what the leader acquired
+    simt::sync_warp(group.mask);  // the other lanes acquire what the leader acquired
     unsigned const got = simt::popcount(bits), rank = group.rank();
     if (rank < got) chunk = base + simt::nth_set_bit(bits, rank);
     return got;
@@ -136,53 +137,54 @@ struct alignas(256) heap_state {
     for (; n != 0; --n) rest &= rest - 1;
     return bits ^ rest;
   }
-  // Pages that a thread has taken of a chunk.
+  // Pages that a thread has taken from a chunk.
   struct taken_pages {
-    unsigned index = 0;      // of a word of spare bits
-    uint32_t bits = 0;       // of that word. 0: none
-    bool has_entry = false;  // the caller has the chunk's entry afterwards
-    bool was_empty = false;  // all pages were spare
+    unsigned index = 0;      // the index of a word of spare bits
+    uint32_t bits = 0;       // the taken bits of that word. 0: no page
+    bool has_entry = false;  // the caller holds the chunk's entry now
+    bool was_empty = false;  // all pages were spare before
   };
-  // Takes up to n (> 0) pages of a chunk, whose entry the caller holds. `holds` false: the caller holds no entry, and the chunk may be of
-  // another class by now; then at most all but one.
+  // Takes up to n (> 0) pages of a chunk. If `holds`, the caller holds the chunk's entry. Otherwise the chunk may be of another class by
+  // now, and the function leaves at least one page in it.
   [[nodiscard]] GPUHEAP_FN taken_pages take_pages(uint32_t chunk, unsigned q, unsigned n, bool holds) {
     unsigned const num_pages = layout_type::pages_of(q), num_words = (num_pages + 31) / 32, rest = holds ? 0 : 1;
     taken_pages mine;
     chunk_word seen;
-    // Ends: a holder's pass that goes on saw another thread take or give back pages meanwhile, and the count stays above 0, as other
-    // threads leave one page. Another thread tries once. Lock-free.
+    // Ends: if a holder's exchange fails, another thread has taken or given back pages meanwhile; the count stays above 0, since other
+    // threads leave one page. A thread that is not the holder tries only once. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
-      // consume: comes after the bits that it counts.
+      // consume: comes after the stores of the bits that the word counts.
       seen.bits = at.word(chunk).load(simt::consume);
       if (!holds && (seen.use() != chunk_word::pages || seen.size_class() != q || seen.count() < 2)) return mine;
       if (n > seen.count() - rest) n = seen.count() - rest;
       uint32_t expected = seen.bits;
-      // relay: between the bits of threads that gave pages back and this thread's changes of the bits.
+      // relay: comes after the bits of threads that gave pages back, and before this thread's changes of bits.
       if (at.word(chunk).compare_exchange(expected, seen.bits - n, simt::relay, simt::relaxed)) break;
       if (!holds) return mine;
     }
     bool const took_all = seen.count() == n;
     mine.was_empty = seen.count() == num_pages;
-    // The place of the first one in a chunk whose pages are taken in order.
+    // The word of the first spare page, if the chunk's pages were taken in order.
     unsigned index = (num_pages - seen.count()) / 32 & (num_words - 1);
     uint32_t bits = 0;
-    // Ends: each thread that lowers the count takes no more bits than that, and bits are set before the count rises. So there is a bit, for
-    // a pass that looks at its word after other threads have taken theirs. Lock-free.
+    // Ends: each thread that lowers the count takes no more bits than that, and bits are set before the count rises. So there is a bit for
+    // this thread, and a pass finds it unless other threads change its word meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint32_t const there = at.spare_word(chunk, index).load(simt::relaxed);
-      // relay: between the fences of threads that had the pages and threads that get them. A page that the load showed may be gone.
+      // relay: passes the fences of the pages' last owners on to their next owners. A page that the load showed may be taken by now.
       if (there != 0) bits = at.spare_word(chunk, index).fetch_and(~lowest_of(there, n), simt::relay) & lowest_of(there, n);
       if (bits != 0) break;
       index = index + 1 == num_words ? 0 : index + 1;
     }
-    // relaxed: only a thread that owns the page, or owned it, asks whether it is idle.
+    // relaxed: only a thread that owns or owned the page reads its idle bit.
     if constexpr (holds_pages) at.idle_word(chunk, index).fetch_and(~bits, simt::relaxed);
     mine.index = index;
     mine.bits = bits;
     mine.has_entry = holds && !took_all;
-    // The rest comes from other words. The bits of this word were not touched.
+    // If the word had too few bits, the missing pages lie in other words. This thread has not taken those bits, so it adds them to the
+    // count again.
     if (unsigned const more = n - simt::popcount(bits); more != 0) {
       // relay: as in give_pages(). The thread that raises the count from 0 makes the entry.
       chunk_word const before{at.word(chunk).fetch_add(more, simt::relay)};
@@ -190,11 +192,11 @@ struct alignas(256) heap_state {
     }
     return mine;
   }
-  // Each lane of the group gives back a page of its chunk, whose spare bit it has set. All chunks are of class q. A fence must have
-  // released the lanes' accesses to the pages before.
+  // Each lane of the group gives back a page of class q in its chunk. The lane has set the page's spare bit. A fence must have released the
+  // lanes' accesses to the pages before.
   GPUHEAP_FN void give_pages(warp_group group, unsigned q, uint32_t chunk) {
     warp_group const same = warp_group::of_equal(group.mask, chunk);
-    simt::sync_warp(same.mask);  // after all their bits
+    simt::sync_warp(same.mask);  // the count comes after the bits of all these lanes
     bool makes_entry = false, empties = false;
     if (same.leads()) {
       chunk_word const before{at.word(chunk).fetch_add(same.size(), simt::relay)};
@@ -208,12 +210,12 @@ struct alignas(256) heap_state {
     if (group.leads()) units(q).release(group.size());
   }
 
-  // The result of a search of a lane for pages: each lane of the group calls, and those that get a page, of the ranks from `served` on and
-  // before `got`, have it here.
+  // The result of a search for pages. All lanes of the group call. `p`: the page of this lane, if the search found one for it.
   struct served_page {
     void* p = nullptr;
-    unsigned lanes = 0;  // the lanes that got one
+    unsigned lanes = 0;  // how many lanes of the group got a page
   };
+  // Finds pages in chunks, for the lanes of ranks `served` .. `got` - 1.
   [[nodiscard]] GPUHEAP_FN served_page pages_of_chunks(warp_group group, unsigned q, unsigned served, unsigned got) {
     unsigned const wanted = got - served, rank = group.rank(), chunks = layout_type::chunks_for(wanted, q);
     uint32_t chunk = 0;
@@ -233,8 +235,8 @@ struct alignas(256) heap_state {
     }
     if (held == 0) held = unlist(group, q, chunks, chunk);
     if (held == 0) return {};
-    // Lanes of the lowest ranks hold an entry each. Together they take the wanted number of pages, each at most as many as its chunk had at
-    // the first look.
+    // The lanes of the lowest ranks hold an entry each. Together they take the wanted number of pages, each of them at most as many as its
+    // chunk has by this load.
     unsigned before = 0, most = wanted;
     bool const holds = rank < held;
     if (held != 1) {
@@ -252,19 +254,19 @@ struct alignas(256) heap_state {
 
   // ---- units
 
-  // Acquires units of class q for `wanted` lanes; fewer only if the heap has no more. `made`: new chunks, which the caller's group must
-  // publish().
+  // Acquires units of class q for `wanted` lanes, and returns their number, which is lower only if the heap has no more. Sets `made` to new
+  // chunks, which the caller's group must publish().
   [[nodiscard]] GPUHEAP_FN unsigned acquire(unsigned q, unsigned wanted, chunk_set& made) {
     unsigned const got = units(q).try_acquire(wanted);
     return got == wanted ? got : got + acquire_slowly(q, wanted - got, made);
   }
-  // Called by all lanes of a group: enters new chunks of the leader's into the queue, P: with all their pages. Units of them are there
-  // already: threads that have got them wait for this.
+  // Puts the new chunks of the leader's `made` into the queue; P: all their pages. All lanes of the group call. The units of these pages
+  // exist already, and threads that have acquired them wait for this call.
   GPUHEAP_COLD static void publish(heap_state* heap, warp_group group, unsigned q, chunk_set made) {
     uint32_t const base = group.from_leader(made.base);
-    simt::sync_warp(group.mask);  // the other lanes get what the leader acquired
+    simt::sync_warp(group.mask);  // the other lanes acquire what the leader acquired
     unsigned const rank = group.rank(), size = group.size();
-    // Ends: a pass removes bits.
+    // Ends: each pass clears bits.
     GPUHEAP_NO_UNROLL
     for (uint64_t rest = group.from_leader(made.bits); rest != 0;) {
       if constexpr (holds_pages) {
@@ -282,7 +284,7 @@ struct alignas(256) heap_state {
   }
 
  private:
-  // All pages of a new chunk go into the queue. Those for which it has no room are spare.
+  // Puts all pages of a new chunk into the queue. Pages for which the queue has no room become spare.
   GPUHEAP_FN void publish_pages(warp_group group, unsigned q, uint32_t chunk) {
     unsigned const num_pages = layout_type::pages_of(q);
     unsigned const pushed = queue(q).push_run(group, chunk << layout_type::lg_pages, num_pages, storage{this});
@@ -293,15 +295,15 @@ struct alignas(256) heap_state {
       auto const bits = static_cast<uint32_t>(simt::low_bits(end) & ~simt::low_bits(first));
       at.spare_word(chunk, i).fetch_or(bits, simt::relay);  // relay: as in mark() of the allocator
     }
-    simt::sync_warp(group.mask);  // after all their bits
+    simt::sync_warp(group.mask);  // the count comes after the bits of all lanes
     if (!group.leads()) return;
     chunk_word const before{at.word(chunk).fetch_add(num_pages - pushed, simt::relay)};
     if (before.count() + num_pages - pushed == num_pages) count_empty(q, 1);
     if (before.count() == 0) classes[q].listed.set(chunk);
   }
-  // A page that this thread has popped of the queue lies in its chunk from now on.
+  // Makes a page that this thread has popped from the queue a spare page of its chunk.
   GPUHEAP_COLD void spare_page(uint32_t chunk, unsigned page, unsigned q) {
-    // Both halves: between the last owner of the page, after which the pop comes, and the one that takes it next.
+    // acq_rel: comes after the page's last owner, which the pop has acquired, and before the thread that takes the page next.
     simt::fence(simt::acq_rel);
     at.spare_word(chunk, page / 32).fetch_or(1u << page % 32, simt::relay);
     // relay: as in give_pages().
@@ -309,19 +311,19 @@ struct alignas(256) heap_state {
     if (before.count() + 1 == layout_type::pages_of(q)) count_empty(q, 1);
     if (before.count() == 0) classes[q].listed.set(chunk);
   }
-  // The rest of pages_of_chunks(): lists the entries that lanes still have, and hands the pages out.
+  // The rest of pages_of_chunks(): lists the entries that lanes still hold, and distributes the pages.
   [[nodiscard]] GPUHEAP_FN served_page hand_out(warp_group group, unsigned q, unsigned served, unsigned wanted, uint32_t chunk,
                                                 taken_pages const& mine) {
     unsigned const rank = group.rank();
     count_empty(group, q, mine.was_empty, -1);
     if constexpr (!holds_pages) {
-      // relaxed, both: a hint. The load comes first, so that a chunk that all take from is not written again and again.
+      // relaxed, both: a hint. The load comes first, so that threads that share one chunk do not store the same value again and again.
       simt::global_ref<uint32_t> const current{classes[q].current};
       if (mine.has_entry && current.load(simt::relaxed) != chunk + 1) current.store(chunk + 1, simt::relaxed);
     }
     simt::lane_mask const keepers = simt::ballot(group.mask, mine.has_entry);
     if (mine.has_entry) list(warp_group{keepers}, q, chunk);
-    simt::sync_warp(group.mask);  // the other lanes get what the holders acquired
+    simt::sync_warp(group.mask);  // the other lanes acquire what the holders acquired
     served_page found;
     GPUHEAP_NO_UNROLL
     for (simt::lane_mask rest = group.mask; found.lanes != wanted && rest != 0; rest &= rest - 1) {
@@ -335,26 +337,26 @@ struct alignas(256) heap_state {
     }
     return found;
   }
-  // All lanes of a group call: the number of empty chunks changes by as many as there are lanes with `counts`.
+  // Changes the number of empty chunks by `change` for each lane with `counts`. All lanes of the group call.
   GPUHEAP_FN void count_empty(warp_group group, unsigned q, bool counts, int change) {
     simt::lane_mask const lanes = simt::ballot(group.mask, counts);
     if (lanes != 0 && group.leads()) count_empty(q, change * static_cast<int>(simt::popcount(lanes)));
   }
   GPUHEAP_FN void count_empty(unsigned q, int change) {
-    // relaxed: a hint while chunks are moving.
+    // relaxed: the number is a hint while other threads change it.
     simt::global_ref<uint32_t>{classes[q].empty}.fetch_add(static_cast<uint32_t>(change), simt::relaxed);
   }
 
-  // Takes up to `wanted` (1 to 32) chunks from one leaf of a tree. Warps that come at the same time begin at different leaves of the first
-  // 64 that have some, and at different bits, so that they do not try for the same chunks.
+  // Takes up to `wanted` (1 to 32) chunks from one leaf of a tree. Warps that come at the same time begin at different leaves, of the first
+  // 64 leaves with chunks, and at different bits, so that they try for different chunks.
   [[nodiscard]] GPUHEAP_COLD static chunk_set take_listed(bitmap_tree const& tree, unsigned wanted) {
     chunk_set taken;
     uint32_t const spread = simt::global_warp() * 0x9e3779b1u;
     unsigned const first = tree.successor(0), leaf = first / 4096 * 64 + (spread >> 26);
     tree.for_each_leaf(leaf < tree.num_leaves ? leaf : 0, [&](unsigned i) {
-      uint64_t seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which taking confirms
+      uint64_t seen = tree.leaf(i).load(simt::relaxed);  // relaxed: a guess, which take_mask() confirms
       if (seen == 0) tree.clear_stale(i);
-      // Ends: a pass that goes on removes bits from `seen` that other threads have got.
+      // Ends: each pass clears bits of `seen`.
       GPUHEAP_NO_UNROLL
       while (seen != 0 && taken.bits == 0) {
         uint64_t const above = seen & ~simt::low_bits(spread >> 20 & 63), chosen = lowest_bits(above != 0 ? above : seen, wanted);
@@ -366,15 +368,16 @@ struct alignas(256) heap_state {
     return taken;
   }
 
-  // The rest of acquire(), when there are too few units.
+  // The rest of acquire(), if there are too few units.
   [[nodiscard]] GPUHEAP_COLD unsigned acquire_slowly(unsigned q, unsigned wanted, chunk_set& made) {
     semaphore_type const there = units(q);
     unsigned got = 0;
     simt::back_off pause;
     there.want(wanted);
-    // Ends: a pass that goes on has got units; or has put a chunk into the pool, which this thread takes next, or another thread that keeps
-    // units of it, as makers do; or saw that another thread, which waits for no thread, moves a chunk, makes units, or is in an empty
-    // queue. A thread that finds the pool empty and no thread moving gives up. Lock-free, except for waiting for makers.
+    // Ends: a pass that does not return has got units. Or it has put a chunk into the pool, which this thread takes next, or another
+    // thread, which keeps units of it. Or it saw that another thread, which waits for no thread, moves a chunk, makes units, or is in an
+    // empty queue. A thread that finds the pool empty and no chunk moving gives up. Lock-free, except for waiting for threads that make
+    // units.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint64_t const seen = relocations().read_begin();
@@ -385,7 +388,7 @@ struct alignas(256) heap_state {
       if (wanted == 0) return got;
       unsigned const batch = layout_type::chunks_for(wanted, q) << layout_type::lg_pages_of(q);
       if (there.may_make(batch)) {
-        // Another pass made chunks: this lane publishes them alone.
+        // An earlier pass made chunks. This lane publishes them alone.
         if (made.bits != 0) publish(this, warp_group{simt::lane_mask{1} << simt::lane_id()}, q, made);
         unsigned const mine = make_units(q, batch, wanted, made);
         there.made(batch);
@@ -405,9 +408,9 @@ struct alignas(256) heap_state {
     }
   }
 
-  // Takes chunks from the pool for about n pages of class q. Keeps up to `wanted` units for the caller, so that no other thread can put a
-  // chunk of them back into the pool before the caller has got a page. Returns how many. 0: there was no chunk. `made`: the chunks, which
-  // are still to be published.
+  // Takes chunks from the pool for about n pages of class q. Keeps up to `wanted` units for the caller, so that no other thread can put
+  // their chunks back into the pool before the caller has got a page. Returns how many it kept; 0 if there was no chunk. Sets `made_chunks`
+  // to the chunks, which the caller has to publish.
   [[nodiscard]] GPUHEAP_COLD unsigned make_units(unsigned q, unsigned n, unsigned wanted, chunk_set& made_chunks) {
     unsigned const span = layout_type::span(q), num_pages = layout_type::pages_of(q);
     chunk_set const got = chunk_pool::claim(pool, n >> layout_type::lg_pages_of(q), span != 1, relocations());
@@ -429,6 +432,7 @@ struct alignas(256) heap_state {
     relocations().end();
     return wanted;
   }
+  // Makes the claimed chunk, of `span` base chunks, a chunk of class q.
   GPUHEAP_FN void prepare(uint32_t chunk, unsigned q, unsigned span, unsigned num_pages) {
     // relaxed, all but the last one, which publishes the others.
     GPUHEAP_NO_UNROLL
@@ -439,17 +443,18 @@ struct alignas(256) heap_state {
     }
     for (unsigned i = 1; i < span; ++i) at.word(chunk + i).store(chunk_word::of(chunk_word::tail).bits, simt::relaxed);
     if constexpr (!holds_pages) count_empty(q, 1);
-    // release: the bits. Pairs with take_pages().
+    // release: publishes the bits. Pairs with take_pages().
     at.word(chunk).store(chunk_word::of(chunk_word::pages, q, holds_pages ? 0 : num_pages).bits, simt::release);
   }
 
-  // The result of reclaim(). busy: no chunk now, but one lies in a queue that needs none once threads that push and pop are done.
+  // The result of reclaim(). busy: no chunk was reclaimed, but a queue will need none of its segments once the threads that push and pop
+  // have ended.
   enum class reclaimed { none, one, busy };
-  // Gives a chunk whose pages are all free back to the pool, or the memory of a queue that needs no chunk.
+  // Gives a chunk whose pages are all free back to the pool, or the segments of a queue that needs none.
   [[nodiscard]] GPUHEAP_COLD reclaimed reclaim() {
     GPUHEAP_NO_UNROLL
     for (unsigned q = 0; q != num_classes; ++q) {
-      // relaxed: a hint; a chunk that becomes empty later does not count.
+      // relaxed: a hint; this search need not find a chunk that becomes empty later.
       if (static_cast<int>(simt::global_ref<uint32_t>{classes[q].empty}.load(simt::relaxed)) <= 0) continue;
       if (units(q).available() >= layout_type::pages_of(q) && reclaim_of(q)) return reclaimed::one;
     }
@@ -463,7 +468,7 @@ struct alignas(256) heap_state {
     }
     return found;
   }
-  // Reclaims the memory of an empty queue, or of a queue with few entries, for which the tree, or spare bits, have room.
+  // Reclaims the segments of a queue that is empty or has few entries. The entries move into the tree, or become spare bits.
   [[nodiscard]] GPUHEAP_FN reclaimed vacate_queue(unsigned q) {
     constexpr unsigned few = holds_pages ? 4 * layout_type::places : 64;
     unsigned const n = queue(q).size();
@@ -480,11 +485,12 @@ struct alignas(256) heap_state {
     }
     return queue(q).vacate(storage{this}) ? reclaimed::one : reclaimed::busy;
   }
+  // Gives a chunk of class q whose pages are all free back to the pool. Returns whether it found one.
   [[nodiscard]] GPUHEAP_FN bool reclaim_of(unsigned q) {
     if constexpr (!holds_pages) {
       warp_group const alone{simt::lane_mask{1} << simt::lane_id()};
       uint32_t chunk = no_block;
-      // The entries that stay go to the tree, where they can be looked at without being taken out.
+      // Entries that stay go to the tree, whose chunks a search can check without taking their entries out.
       GPUHEAP_NO_UNROLL
       for (unsigned left = queue(q).size(); left != 0; --left) {
         if (queue(q).pop(alone, 1, chunk, storage{this}) == 0) break;
@@ -494,7 +500,7 @@ struct alignas(256) heap_state {
     }
     bitmap_tree const& tree = classes[q].listed;
     return tree.for_each_leaf(0, [&](unsigned i) {
-      // relaxed: guesses, which taking the entry confirms.
+      // relaxed: guesses. Taking the entry and give_chunk() confirm them.
       GPUHEAP_NO_UNROLL
       for (uint64_t bits = tree.leaf(i).load(simt::relaxed); bits != 0; bits &= bits - 1) {
         uint32_t const chunk = i * 64 + simt::lowest_bit(bits);
@@ -505,18 +511,19 @@ struct alignas(256) heap_state {
       return false;
     });
   }
-  // Gives a chunk whose entry the caller holds back to the pool, and its entry with it. False: it is in use.
+  // Gives a chunk whose entry the caller holds back to the pool; the entry then ceases to exist. Returns false if the chunk is in use.
   [[nodiscard]] GPUHEAP_FN bool give_chunk(uint32_t chunk, unsigned q) {
     unsigned const num_pages = layout_type::pages_of(q);
-    // consume: comes after threads that gave its pages back.
+    // consume: comes after the threads that gave its pages back.
     if (chunk_word{at.word(chunk).load(simt::consume)}.count() != num_pages) return false;
-    // A thread may have units of it and wait for more of them: then the chunk stays.
+    // If a thread holds units of the chunk, and waits for more units, the chunk stays.
     if (units(q).available() < num_pages) return false;
     relocations().begin();
     bool given = units(q).try_acquire_all(num_pages);
     if (given) {
       uint32_t expected = chunk_word::of(chunk_word::pages, q, num_pages).bits;
-      // A thread that has units of other chunks may share this one meanwhile: then it stays. relay: comes after those that gave pages back.
+      // If a thread with other chunks' units has taken pages of this chunk meanwhile, the exchange fails and the chunk stays. relay: comes
+      // after the threads that gave pages back.
       given = at.word(chunk).compare_exchange(expected, chunk_word{}.bits, simt::relay, simt::relaxed);
       if (given) {
         count_empty(q, -1);

@@ -1,12 +1,12 @@
-// The kernels that make an Ouroboros heap, and the check of its invariants at rest.
+// The kernels that make an Ouroboros heap, and the check of its invariants.
 //
-// At rest means that no kernel is running on the heap. Then:
-//   1. a chunk is free in the pool, used before or not, or one of a class, or a tail of one, or a segment of a queue;
-//   2. a chunk of a class has as many spare pages as its word counts, none beyond its last page, and spare pages are idle;
-//   3. it has an entry, in the class's queue or its tree, if and only if it has a spare page; and one only;
-//   4. queues of pages hold idle pages of their class that are not spare; with the spare pages those are all idle ones;
-//   5. the units of a class are its idle pages, and no thread waits for or makes more;
-//   6. as many chunks look empty as are counted, and no chunk moves.
+// While no other kernel is running on the heap:
+//   1. every chunk is free in the pool (used before or not), or has a class, or is a tail of such a chunk, or is a segment of a queue;
+//   2. a chunk of a class has as many spare pages as its word counts, none beyond its last page, and all spare pages are idle;
+//   3. such a chunk has an entry, in the class's queue or in its tree, if and only if it has a spare page, and it has only one;
+//   4. queues of pages hold idle pages of their class that are not spare; every idle page is either spare or in a queue;
+//   5. a class has as many units as idle pages, and no thread waits for units or makes some;
+//   6. each class counts its empty chunks, and no relocation is open.
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/state.hpp>
@@ -19,7 +19,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro {
 
-// Kernel, one thread.
+// Kernel, one thread: writes the layout, the pool and the views of trees and queues into the heap's state.
 template <class State>
 struct write_layout {
   State* heap;
@@ -34,7 +34,7 @@ struct write_layout {
   }
 };
 
-// Kernel: thread i makes cell i of every ring.
+// Kernel: thread i initialises cell i of every ring.
 template <class State>
 struct init_queues {
   State* heap;
@@ -43,7 +43,8 @@ struct init_queues {
   }
 };
 
-// Kernel, one thread: chunks first..end-1 are there from now on, and no thread has had them. relaxed: ordered by its end.
+// Kernel, one thread: adds the chunks first..end-1, which no thread has had. relaxed: the end of the kernel orders its stores before later
+// kernels.
 template <class State>
 struct add_to_pool {
   State* heap;
@@ -59,8 +60,8 @@ struct add_to_pool {
 // The fault of a chunk.
 enum class fault : uint32_t { none, in_no_use, wrong_bits, wrong_count, listed_twice, listed_wrongly, not_listed, stray_tail, wrong_page };
 
-// Kernel, a thread for each class: marks the chunks whose entry is in the class's queue or tree, and looks at queued pages. relaxed, all
-// here: the heap is at rest.
+// Kernel, a thread for each class: marks the chunks whose entry is in the class's queue or tree, and checks queued pages. relaxed, all
+// here: no other kernel uses the heap.
 template <class State>
 struct mark_entries {
   State* heap;
@@ -106,7 +107,7 @@ struct mark_entries {
   }
 };
 
-// Kernel, after that, a thread for each chunk: counts, compares, and takes the mark away.
+// Kernel that runs after mark_entries, a thread for each chunk: counts, compares, and clears the marks.
 template <class State>
 struct look_at_chunks {
   using layout_type = typename State::layout_type;
@@ -146,7 +147,8 @@ struct look_at_chunks {
     add(heap->found.chunks, 1);
     add(heap->found.live_pages, num_pages - idle_pages);
     add(heap->found.live_bytes, (num_pages - idle_pages) * layout_type::page_bytes(q));
-    // The pages that mark_entries counted in queues are subtracted from the idle ones: none is left.
+    // free_pages has the pages that mark_entries counted in queues. Adding the spare pages and subtracting the idle ones yields 0 in the
+    // end.
     add(heap->found.free_pages[q], uint64_t{0} - idle_pages + word.count());
     add(heap->found.units[q], idle_pages);
     if (word.count() == num_pages) add(heap->found.empty[q], 1);
@@ -161,12 +163,12 @@ struct look_at_chunks {
 struct audit {
   std::string problem;  // empty: every invariant holds
   uint64_t live_pages = 0, live_bytes = 0;
-  uint64_t chunks = 0;        // of classes
+  uint64_t chunks = 0;        // chunks of size classes
   uint64_t queue_chunks = 0;  // segments of queues
   uint64_t queued_pages = 0;
 };
 
-// The invariants. Host; waits for the stream.
+// Checks the invariants. Host; waits for the stream.
 template <class State>
 [[nodiscard]] audit verify(State* state, uint32_t num_chunks, stream_ref stream) {
   simt::fill(&state->found, 0, sizeof(census), stream);
@@ -182,13 +184,13 @@ template <class State>
   audit result{"", found.live_pages, found.live_bytes, found.chunks, found.queue_chunks, found.queued_pages};
   if (found.first_fault != 0) {
     constexpr char const* texts[] = {"",
-                                     "is neither free nor in use, or both",
-                                     "has a bit for a page that it has not, or a spare page that is not idle",
-                                     "has spare pages that its word does not count",
+                                     "is neither free nor in use, or is both",
+                                     "has a bit beyond its last page, or a spare page that is not idle",
+                                     "has another number of spare pages than its word counts",
                                      "is listed twice",
-                                     "is listed, and has no spare page or another class",
+                                     "is listed, and has no spare page, or has another class",
                                      "has a spare page and is not listed",
-                                     "is marked as part of a larger one, and of none",
+                                     "is marked as part of a larger chunk, and belongs to none",
                                      "has a page in a queue that is live, spare, or of another class"};
     uint64_t const which = ~found.first_fault;
     result.problem = "chunk " + std::to_string(which >> 32) + " " + texts[static_cast<uint32_t>(which)];
@@ -200,7 +202,8 @@ template <class State>
       result.problem =
           which + "has " + std::to_string(classes[q].units.units) + " units and " + std::to_string(found.units[q]) + " idle pages";
     }
-    if ((classes[q].units.reserved | classes[q].units.expected) != 0) result.problem = which + "has waiting or making threads";
+    if ((classes[q].units.reserved | classes[q].units.expected) != 0)
+      result.problem = which + "has threads that wait for units or make some";
     if (classes[q].empty != found.empty[q]) result.problem = which + "counts a wrong number of empty chunks";
   }
   if (!relocation_count::quiet(moves)) result.problem = "a chunk is being moved, and no kernel runs";

@@ -1,4 +1,4 @@
-// The state of a ScatterAlloc heap that lies in the heap's memory, and the search for a page that has a chunk of some size.
+// The part of a ScatterAlloc heap's state that serves requests of up to a page, and the search for a page with room.
 #pragma once
 
 #include <gpuheap/allocators/scatteralloc/layout.hpp>
@@ -6,45 +6,45 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::scatter {
 
-// The result of a search: a page in which chunks are reserved, and its word before. Chunks fill .. fill + n - 1 are the reserved number,
-// and the places at which to begin.
+// The result of a search: a page in which n chunks are reserved, and its word before. The reservations are numbered from before.fill() on;
+// each is also the chunk at which its owner begins to search for a clear bit.
 struct grant {
   uint32_t page = no_page;
   slab_word before{};
   [[nodiscard]] GPUHEAP_HD constexpr bool none() const { return page == no_page; }
-  // As one value, for a shuffle.
+  // The grant as one value, for a shuffle.
   [[nodiscard]] GPUHEAP_HD constexpr uint64_t packed() const { return uint64_t{page} << 32 | before.bits; }
   [[nodiscard]] GPUHEAP_HD static constexpr grant unpacked(uint64_t bits) {
     return {static_cast<uint32_t>(bits >> 32), {static_cast<slab_word::word>(bits)}};
   }
 };
 
-// Device, any thread; out of line, and on a state in memory, so that the view's fast path stays small.
+// The pool. Device, any thread. The functions are out of line and work on a state in memory, so that the view's fast path stays small.
 template <scatteralloc_config Config, class Parts>
 struct alignas(128) pool {
   using layout_type = layout<Config, Parts>;
 
   layout_type at;
-  // {pages that are there, active super block}: the first is changed by the host only.
+  // {number of pages, active super block}. Only the host changes the number of pages.
   alignas(128) uint64_t extent_bits = 0;
-  // How many regions of each super block look full. A hint.
+  // The number of regions that look full, for each super block. A hint.
   alignas(128) uint32_t full_regions[Config.super_blocks] = {};
 
   [[nodiscard]] GPUHEAP_FN extent there() {
-    // relaxed: the host's half does not change during a kernel, and the other is a hint.
+    // relaxed: the number of pages does not change during a kernel, and the active super block is a hint.
     return {simt::global_ref<uint64_t>{extent_bits}.load(simt::relaxed)};
   }
 
-  // Reserves up to `wanted` chunks for `units` in one page, from page `start` on and around the heap: first in regions that do not look
-  // full, then in all. None: each page was seen without room.
+  // Reserves up to `wanted` chunks for requests of `units` units in one page. The search begins at page `start` and goes once around the
+  // heap, first through the regions that do not look full, then through all. The result is none() if each page was seen without room.
   [[nodiscard]] GPUHEAP_COLD grant search(unsigned units, unsigned wanted, uint32_t start) {
-    // acquire: the multiprocessor forgets which super block was active.
+    // acquire: empties the multiprocessor's L1, which may hold an old active super block.
     uint32_t const num_pages = extent{simt::global_ref<uint64_t>{extent_bits}.load(simt::acquire)}.pages();
     GPUHEAP_NO_UNROLL
     for (unsigned pass = 0; pass != 2; ++pass) {
       bool const every = pass == 1;
       uint32_t page = start;
-      // Ends: `left` falls; once around.
+      // Ends: `left` falls to 0, once around the heap.
       GPUHEAP_NO_UNROLL
       for (uint32_t left = num_pages; left != 0;) {
         uint32_t const region = page / Config.region_pages;
@@ -70,7 +70,7 @@ struct alignas(128) pool {
     return {};
   }
 
-  // Chunks or runs have gone: the region no longer looks full.
+  // Called after chunks or runs of the region were freed: the region no longer looks full.
   GPUHEAP_FN void room_in_region(uint32_t region) {
     // relaxed, all: hints.
     if (visits_of(region).load(simt::relaxed) == 0) return;
@@ -87,12 +87,12 @@ struct alignas(128) pool {
     return simt::global_ref<uint32_t>{full_regions[block]};
   }
 
-  // A whole or the last part of a region, or its first.
+  // Searches n pages of one region, from page `first` on.
   [[nodiscard]] GPUHEAP_FN grant search_pages(uint32_t first, uint32_t n, unsigned units, unsigned wanted, bool every) const {
     unsigned const own_capacity = at.capacity(units);
     GPUHEAP_NO_UNROLL
     for (uint32_t i = 0; i < n; i += 4) {
-      // Four at a time, so that four loads are in flight.
+      // Four pages at a time, so that four loads are in flight.
       slab_word words[4];
       for (unsigned j = 0; j < 4; ++j) words[j] = i + j < n ? at.state(first + i + j).look() : slab_word::of(run_tail, 1);
       unsigned promising = 0;
@@ -103,7 +103,7 @@ struct alignas(128) pool {
         promising |= 1u << j;
         seen = words[j];
       }
-      // Ends: one pass a bit.
+      // Ends: each pass clears a bit.
       GPUHEAP_NO_UNROLL
       while (promising != 0) {
         uint32_t const page = first + i + simt::lowest_bit(promising);
@@ -116,12 +116,12 @@ struct alignas(128) pool {
     return {};
   }
 
-  // Reserves chunks in one page, whose word was `seen`. `patient`: waits for a page that is being opened.
+  // Reserves chunks in one page, whose word was `seen`. If `patient`, waits for a page that is being opened.
   [[nodiscard]] GPUHEAP_FN grant try_page(uint32_t page, slab_word seen, unsigned units, unsigned wanted, bool patient) const {
     auto const state = at.state(page);
     simt::back_off pause;
-    // Ends: a pass that goes on lost the word to another thread's change, which is progress of that one; or waits for one that opens the
-    // page and itself waits for no thread.
+    // Ends: a pass that does not return lost the word to another thread's change, which is that thread's progress, or waits for a thread
+    // that opens the page and waits for no thread.
     GPUHEAP_NO_UNROLL
     while (true) {
       if (seen.is_free() && seen.kind() != units) {
@@ -149,7 +149,7 @@ struct alignas(128) pool {
     }
   }
 
-  // A visit to a region, which `seen` had been made to before, found nothing.
+  // Counts a visit to a region that found nothing. `seen`: the count before this visit.
   GPUHEAP_FN void count_visit(uint32_t region, uint32_t seen) {
     // relaxed, all: hints. If several threads raise the count to the threshold, one of them finds it lower.
     uint32_t const before = visits_of(region).fetch_max(seen + 1, simt::relaxed);
@@ -166,7 +166,7 @@ struct alignas(128) pool {
   }
   [[nodiscard]] GPUHEAP_FN bool looks_full(unsigned block) {
     uint32_t const regions = at.num_regions(at.pages_in_block(block, there().pages()));
-    // Below 0 for a moment, if a region was reset before it was counted.
+    // The count is below 0 for a moment if a region is reset before it was counted.
     auto const full = static_cast<int>(full_in_block(block).load(simt::relaxed));  // relaxed: a hint
     return full > 0 && static_cast<uint64_t>(full) * 100 >= uint64_t{regions} * Config.super_block_percent;
   }

@@ -1,31 +1,33 @@
-// Requests of more than a page: runs of neighbouring pages, from the heap's end downward. The state of a page of a run has a kind that no
-// chunk has; the length is in the mask word of the run's first page.
+// Requests of more than a page take runs of adjacent pages, from the heap's end downward. The state of a page of a run has a kind that no
+// page of chunks has. The run's length is in the mask word of its first page.
 //
-//   take:  runs_end hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below runs_end,
-//          the thread searches the whole heap, and claims pages that look free under a lock, so that two claims that overlap do not both
-//          fail. A claim that fails because of a small request puts its pages back; a thread that looks at them meanwhile may miss them.
-//   claim: the pages are free -> run_tail by compare-exchanges upward; a thread that meets a page that is not free puts back what it has.
-//   give:  the first page run_head -> run_tail, which only one of several frees can do; then all pages become free, and runs_end is
-//          raised.
+//   take   runs_end hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below runs_end, the
+//          thread searches the whole heap, and claims pages that look free under a lock, so that of two overlapping claims not both fail. A
+//          claim that fails because of a small request puts its pages back; a thread that reads their words meanwhile may miss them.
+//   claim  changes the pages from free to run_tail by compare-exchanges, upward. A thread that meets a page that is not free puts back the
+//          pages that it has.
+//   give   changes the first page from run_head to run_tail, which succeeds in only one of several frees. Then all pages become free, and
+//          runs_end is raised.
 #pragma once
 
 #include <gpuheap/allocators/scatteralloc/pool.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::scatter {
 
-// The heap's state: the pool, and what is needed for runs. Device, any thread.
+// The heap's state, in the heap's memory: the pool, and the words and functions for runs. Device, any thread.
 template <scatteralloc_config Config, class Parts>
 struct heap_state : pool<Config, Parts> {
   using base = pool<Config, Parts>;
   using base::at;
-  using index = long long;  // of a page; -1: none
+  using index = long long;  // the index of a page; -1: no page
 
-  // The value that is added to runs_end in memory: so it never falls below 0, whatever threads subtract, and the largest is the highest.
+  // The word in memory is runs_end plus this bias. So it never falls below 0, however much threads subtract, and its unsigned maximum is
+  // the highest page.
   static constexpr uint64_t end_bias = uint64_t{1} << 62;
 
-  alignas(128) uint64_t runs_end = end_bias;  // windows are handed out below this page. A hint
+  alignas(128) uint64_t runs_end = end_bias;  // windows are handed out below this page, plus end_bias. A hint
   alignas(128) uint32_t lock = 0;             // 1: held
-  census scratch{};                           // of the host's walks
+  census scratch{};                           // used by the host's checks
 
   // Takes a run of k pages (2 or more), or returns nullptr.
   [[nodiscard]] GPUHEAP_COLD void* take_run(uint64_t k) {
@@ -36,17 +38,17 @@ struct heap_state : pool<Config, Parts> {
     if (first < 0) first = search_runs(n, num_pages);
     if (first < 0) return nullptr;
     auto const head = static_cast<uint32_t>(first);
-    // relaxed, both: no other thread looks at them before the caller hands the pointer on.
+    // relaxed, both: no other thread reads these words before the program passes the pointer on.
     simt::global_ref<uint32_t>{at.masks[head]}.store(static_cast<uint32_t>(k), simt::relaxed);
     at.state(head).ref().store(slab_word::of(run_head, 1).bits, simt::relaxed);
     return at.page_at(head);
   }
 
-  // Gives back the run that begins at `head`, if the word of that page still is run_head. A fence must have released the owner's accesses
-  // before.
+  // Frees the run that begins at `head`, if the word of that page still is that of a run_head. Returns whether it was. A fence must have
+  // released the owner's accesses before.
   [[nodiscard]] GPUHEAP_COLD bool give_run(uint32_t head) {
     slab_word seen = slab_word::of(run_head, 1);
-    // relay: between that fence and the stores below.
+    // relay: passes that fence on to the stores below.
     if (!at.state(head).ref().compare_exchange(seen.bits, slab_word::of(run_tail, 1).bits, simt::relay, simt::relaxed)) return false;
     uint32_t const k = length_of(head);
     simt::global_ref<uint32_t>{at.masks[head]}.store(0, simt::relaxed);
@@ -60,11 +62,11 @@ struct heap_state : pool<Config, Parts> {
 
   // Pages of the run that begins at `head`.
   [[nodiscard]] GPUHEAP_FN uint32_t length_of(uint32_t head) const {
-    return simt::global_ref<uint32_t>{at.masks[head]}.load(simt::relaxed);  // relaxed: written before the pointer was handed on
+    return simt::global_ref<uint32_t>{at.masks[head]}.load(simt::relaxed);  // relaxed: stored before the program got the pointer
   }
 
  protected:
-  // Claims the next window below runs_end.
+  // Claims the next window below runs_end. Returns its first page, or -1.
   [[nodiscard]] GPUHEAP_FN index take_next_window(index n, index num_pages) {
     simt::global_ref<uint64_t> const end{runs_end};
     // relaxed, both: a thread that claims the pages acquires.
@@ -74,17 +76,17 @@ struct heap_state : pool<Config, Parts> {
     return claim(mine - n, n) == mine ? mine - n : -1;
   }
 
-  // Finds any run, from runs_end down, and then from the heap's end down to runs_end.
+  // Claims any n adjacent pages: searches from runs_end down, and then from the heap's end down to runs_end. Returns the first page, or -1.
   [[nodiscard]] GPUHEAP_FN index search_runs(index n, index num_pages) {
     auto end = static_cast<index>(simt::global_ref<uint64_t>{runs_end}.load(simt::relaxed) - end_bias);
     if (end > num_pages) end = num_pages;
     if (end < 0) end = 0;
     index first = search_between(n, 0, end);
-    // Windows that reach beyond runs_end.
+    // This search covers the windows that reach beyond runs_end.
     if (first < 0) first = search_between(n, end - n + 1 > 0 ? end - n + 1 : 0, num_pages);
     return first;
   }
-  // Finds the highest run of n pages inside lowest .. end - 1.
+  // Claims the highest n adjacent pages inside lowest .. end - 1. Returns the first of them, or -1.
   [[nodiscard]] GPUHEAP_FN index search_between(index n, index lowest, index end) {
     // Ends: `first` falls.
     GPUHEAP_NO_UNROLL
@@ -111,13 +113,14 @@ struct heap_state : pool<Config, Parts> {
         index const page = first + (i + j < n ? i + j : n - 1);
         in_use |= (at.state(static_cast<uint32_t>(page)).look().is_free() ? 0u : 1u) << j;
       }
-      // Behind the window's end its last page stands for the others.
+      // The loads beyond the window's end were of its last page.
       if (in_use != 0) return first + (i + simt::lowest_bit(in_use) < n ? i + simt::lowest_bit(in_use) : n - 1);
     }
     return first + n;
   }
 
-  // Makes the pages first .. first + n - 1 a run. Returns first + n, or the first page that is not free; then the caller has none of them.
+  // Claims the pages first .. first + n - 1. Returns first + n. If a page is not free, returns that page, and the caller has none of the
+  // pages.
   [[nodiscard]] GPUHEAP_FN index claim(index first, index n) const {
     index page = first;
     GPUHEAP_NO_UNROLL
@@ -125,7 +128,7 @@ struct heap_state : pool<Config, Parts> {
       auto const state = at.state(static_cast<uint32_t>(page));
       slab_word seen = state.look();
       bool mine = false;
-      // Ends: a pass that goes on lost the word to another thread that opened the page, or to one that gave it back.
+      // Ends: a pass that does not end the loop lost the word to another thread that opened the page or freed it.
       GPUHEAP_NO_UNROLL
       while (!mine && seen.is_free()) mine = state.open(seen, run_tail, 1, false);
       if (!mine) break;
@@ -133,7 +136,7 @@ struct heap_state : pool<Config, Parts> {
     if (page != first + n && page != first) give_pages(static_cast<uint32_t>(first), static_cast<uint32_t>(page - first));
     return page;
   }
-  // The same, one thread at a time.
+  // The same under the lock, for one thread at a time.
   [[nodiscard]] GPUHEAP_COLD index claim_alone(index first, index n) {
     simt::global_ref<uint32_t> const held{lock};
     simt::back_off pause;
@@ -153,11 +156,12 @@ struct heap_state : pool<Config, Parts> {
     }
   }
 
-  // Makes pages of a run free.
+  // Makes n pages of a run free.
   GPUHEAP_FN void give_pages(uint32_t first, uint32_t n) const {
-    // release: this thread's accesses to the pages, and those that it has acquired. Pairs with the acquire half of slab_state::open().
+    // release: publishes this thread's accesses to the pages, and those that it has acquired. Pairs with the acquire half of
+    // slab_state::open().
     simt::fence(simt::release);
-    // relaxed: after the fence.
+    // relaxed: the fence orders the stores.
     for (uint32_t page = first; page != first + n; ++page) at.state(page).ref().store(0, simt::relaxed);
   }
 };

@@ -1,12 +1,13 @@
-// Checks the invariants of a ScatterAlloc heap while nothing else uses it: a kernel with a thread for each page counts blocks and faults.
+// Checks the invariants of a ScatterAlloc heap: a kernel goes through all pages, and counts blocks and faults.
 //
-// At rest means that no kernel is running on the heap. Then:
+// While no other kernel is running on the heap:
 //   1. no page is being opened, and no lock is held;
 //   2. a free page has no bit set in its mask word;
-//   3. a page of chunks has as many bits set as its word says, at least one and no more than it has chunks, none beyond its last chunk;
+//   3. a page of chunks has as many bits set as its word counts, which is at least one and at most its number of chunks; no bit beyond the
+//      last chunk is set;
 //   4. a hinted segment is full;
-//   5. a run's first page knows its length, all pages of it are marked, and every marked page belongs to a run;
-//   6. of each super block as many regions look full as are counted.
+//   5. the mask word of a run's first page is the run's length, all pages of a run are marked, and every marked page belongs to a run;
+//   6. each super block counts as many regions that look full as it has.
 #pragma once
 
 #include <gpuheap/allocators/scatteralloc/runs.hpp>
@@ -32,13 +33,13 @@ enum class fault : uint32_t {
   stray_tail
 };
 
-// Kernel: thread i looks at every `threads`-th page. relaxed, all: the heap is at rest.
+// Kernel: thread i checks every `threads`-th page, from page i on. relaxed, all: no other kernel uses the heap.
 template <scatteralloc_config Config, class Parts>
 struct take_census {
   layout<Config, Parts> at;
   uint32_t num_pages;
   unsigned threads;
-  bool thorough;  // false: only the pages that are held are counted
+  bool thorough;  // false: only counts the pages that are held
   census* result;
 
   GPUHEAP_FN void operator()(unsigned i) const {
@@ -113,11 +114,11 @@ struct take_census {
 struct audit {
   std::string problem;  // empty: every invariant holds
   uint64_t live_chunks = 0, live_runs = 0;
-  uint64_t live_bytes = 0;  // of chunks and runs
+  uint64_t live_bytes = 0;  // bytes of live chunks and runs
   uint64_t held_pages = 0;
 };
 
-// Counts what is there. Host; waits for the stream.
+// Counts pages and, if `thorough`, finds faults. Host; waits for the stream.
 template <scatteralloc_config Config, class Parts>
 [[nodiscard]] census count_pages(layout<Config, Parts> const& at, census* on_device, uint32_t num_pages, bool thorough, stream_ref stream) {
   constexpr unsigned most_threads = 1u << 17;
@@ -130,25 +131,25 @@ template <scatteralloc_config Config, class Parts>
   return result;
 }
 
-// The problem that a census found, in words; empty for none. Host.
+// Describes the fault that a census found; empty if it found none. Host.
 [[nodiscard]] inline std::string describe(census const& found) {
   if (found.first_fault == 0) return "";
   constexpr char const* texts[] = {"",
                                    "is still being opened",
                                    "is free, and its mask word is not 0",
-                                   "has a fill that is not the number of its chunks in use",
+                                   "counts another number of chunks in use than it has",
                                    "has a bit set beyond its last chunk",
                                    "has a hint at a segment that is not full",
-                                   "begins a run whose pages are not all its own",
-                                   "is marked as part of a run, and of none"};
+                                   "begins a run, and not all of the run's pages are marked",
+                                   "is marked as part of a run, and belongs to none"};
   uint64_t const which = ~found.first_fault;
   return "page " + std::to_string(which >> 32) + " " + texts[static_cast<uint32_t>(which)];
 }
 
-// The invariants. Host; waits for the stream.
+// Checks the invariants. Host; waits for the stream.
 template <class State, scatteralloc_config Config, class Parts>
 [[nodiscard]] audit verify(layout<Config, Parts> const& at, State* state, census* scratch, stream_ref stream) {
-  // Only words that are in memory; a state is not copyable where its words are not.
+  // Copies single words, since a state whose words are of a test's type may not be copyable.
   uint64_t extent_bits = 0;
   uint32_t lock = 0;
   std::vector<uint32_t> full(Config.super_blocks);

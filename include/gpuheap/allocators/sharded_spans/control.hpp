@@ -9,15 +9,15 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// How far a group's search for memory has come, in one register pair.
+// The progress of a group's search for memory, in two registers.
 //
 //   bit  0       32      38      42      45
 //        | count | class | shard | stage | next step
 //
-//   count   relocations begun before the search: none may begin during it
+//   count   relocations begun before the search; the search may refuse only if none begins during it
 //   class   the class that is searched now: the requested one, then larger ones
 //   shard   the shard at which to claim next
-//   stage   what was tried in vain for the class: nothing; its active spans; its partial spans, slot by slot; what other classes hold
+//   stage   the last of these that was searched in vain for the class: nothing; active spans; partial spans; spans of other classes
 struct search {
   enum stage : unsigned { untried, active, scanned, reclaimed };
   enum step : unsigned { claim, wait, scan, reclaim, refuse };
@@ -35,7 +35,7 @@ struct search {
   }
 };
 
-// The control block of a heap: its shared words, and all that threads do with them.
+// The control block of a heap: its shared words, and the operations on them.
 template <class Named>
 struct control : large_allocations<Named> {
   static constexpr tuning Tuning = Named::tuned;
@@ -44,32 +44,34 @@ struct control : large_allocations<Named> {
   using spans::partial_classes;
   using spans::relocations;
 
-  // The state of a lane's request. It lies in the frame, not in registers: a kernel needs the registers of its longest chain of calls, and
-  // these steps are long and call on. A thread that never comes here never touches the frame.
+  // The state of a lane's request. It lies in the stack frame rather than in registers: a kernel needs as many registers as its longest
+  // chain of calls, and these steps call deeply. A thread that never takes the slow path never touches the frame.
   struct request {
     lane_mask here;
     warp_group g;  // lanes that want a slot of the same class; empty for a lane that has its result
     demand d;
     search s;
     shard_word claimed;
-    bool has_claim;  // `claimed` is what a claim returned; otherwise it was only loaded
+    bool has_claim;  // `claimed` is the result of a claim; otherwise it was only loaded
     void* result;
     warp_group claimers;  // lanes of the group that share the claim
     bool duty;            // the claim has the duty to refill the shard
-    refill_result got;    // what the refill brought
-    // Of a leader whose search was crossed by relocations: the number of its first search after that, and of its present one.
+    refill_result got;    // the result of the refill
+    // In a leader whose search a relocation crossed: the numbers of its first search after that and of its present search. Otherwise 0.
     uint64_t first_search, this_search;
   };
 
   [[nodiscard]] GPUHEAP_FN bool refused_already(unsigned c) { return Tuning.remembers_refusals && this->still_exhausted(c); }
 
-  // Shard k of class c and three others, whose loads are in flight together. Where there are fewer, some are loaded twice.
+  // The state of shard k of class c and of three others. The four loads are in flight together. If the class has fewer than four shards,
+  // some are loaded twice.
   struct four_shards {
     static constexpr unsigned none = ~0u;
     unsigned with_room = none;
-    bool is_overclaimed = false;  // shard k has so many claims past its end that there shall be no more
-    bool being_replaced = false;  // one of them is being refilled or reset
+    bool is_overclaimed = false;  // shard k has overclaim_limit claims or more: no thread may claim there now
+    bool being_replaced = false;  // one of the four shards is being refilled or reset
   };
+  // Loads the four words. `asked_for`: c is the class that the request asked for.
   GPUHEAP_COLD four_shards look_at_four(unsigned c, unsigned k, bool asked_for) {
     unsigned const shards = at.num_shards() - 1;
     uint64_t words[4];
@@ -79,17 +81,18 @@ struct control : large_allocations<Named> {
     for (unsigned j = 0; j < 4; ++j) {
       shard_word const w{words[j]};
       if (w.has_room() && found.with_room == four_shards::none) found.with_room = (k ^ j) & shards;
-      // Of a larger class, a refill that may find no span is not waited for: if it finds one, its relocation crosses this search.
+      // In a larger class, the search does not wait for a shard that has no span, since its refill may find none. If the refill finds one,
+      // its relocation crosses this search.
       found.being_replaced |= asked_for ? !w.is_idle() : w.holds_a_span();
     }
     return found;
   }
-  // The next step of a group whose claim got too little. One thread, the group's leader.
+  // Chooses the next step of a group some of whose lanes have no slot, and returns the new state of its search. The group's leader calls.
   GPUHEAP_COLD uint64_t search_on(request& r) {
     search const s = r.s;
     unsigned const c0 = r.d.size_class();
     unsigned c = s.size_class(), k = s.shard(), tried = s.tried(), seen = s.relocations();
-    // Mostly this shard, or another that the launch uses, has been refilled meanwhile or soon will be.
+    // In most cases this shard, or another one that the launch uses, has been refilled meanwhile or will be soon.
     bool being_replaced = false;
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i < 1u << r.d.lg_shards(); i += 4) {
@@ -101,13 +104,14 @@ struct control : large_allocations<Named> {
     if ((c == c0 && tried == search::untried && refused_already(c0)) || (r.first_search != 0 && this->refused_since(c0, r.first_search)))
       return search::of(0, c0, k, search::untried, search::refuse).bits;
     if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
-    // Ends: `tried` rises for a class, then the class does.
+    // Ends: a pass goes on to a larger class, of which there are finitely many, or returns.
     GPUHEAP_NO_UNROLL
     for (;;) {
       if (c == c0 && tried == search::untried) {
         if (r.first_search != 0) r.this_search = this->begin_search();
         uint64_t const now = relocations().read_begin();
-        // If a relocation is open, nothing may be concluded from this search. One less than the count never comes again.
+        // If a relocation is open, this search may refuse nothing. `seen` is then one less than the count, a value that the count does not
+        // take again.
         seen = static_cast<unsigned>(now >> 32) - (relocation_count::quiet(now) ? 0 : 1);
       }
       GPUHEAP_NO_UNROLL
@@ -128,7 +132,7 @@ struct control : large_allocations<Named> {
         tried = search::scanned;
       }
       if (tried == search::scanned && c == c0) return search::of(seen, c, k, search::reclaimed, search::reclaim).bits;
-      // The next larger class that may have something.
+      // The next larger class that may have a free slot, and whose slots are aligned as the request asks.
       uint64_t const above = c + 1 < at.num_classes ? ~simt::low_bits(c + 1) : 0;
       uint64_t may = (active_classes().load() | partial_classes().load()) & above;
       // Ends: `may` loses its lowest bit.
@@ -141,7 +145,7 @@ struct control : large_allocations<Named> {
     uint64_t const now = relocations().read_end();
     bool const missed_nothing = static_cast<unsigned>(now >> 32) == seen && relocation_count::quiet(now);
     if (missed_nothing) {
-      // From the refusal of an aligned request nothing follows for others: this search passed over classes that may do for them.
+      // The refusal of an aligned request says nothing about other requests: this search skipped classes that may serve them.
       if (!r.d.is_aligned()) this->refuse(c0, now, r.this_search);
     } else if (r.first_search == 0) {
       r.first_search = this->begin_search();
@@ -149,12 +153,12 @@ struct control : large_allocations<Named> {
     return search::of(0, c0, k, search::untried, missed_nothing ? search::refuse : search::wait).bits;
   }
 
-  // Serves or refuses the lanes of `here`, not all of which were served by their groups' claims. A lane's `group` has the demand `d`; its
-  // leader's claim returned `claimed_bits`.
+  // Serves or refuses the lanes of `here`, where the claims of their groups did not serve all of them. A lane's `group` has the demand `d`;
+  // the claim of the group's leader returned `claimed_bits`. Returns the lane's slot, or nullptr.
   //
   // Nearly all warps that come here wait while one thread refills their shard, and then claim again. This function does that and no more,
-  // in little code, since whole launches come here at once. A group that is all of `here` and has the duty takes refill_for_all(). A group
-  // with anything else to do takes its warp to malloc_slow().
+  // in little code, since whole launches come here at once. A group that has the duty and contains all lanes of `here` calls
+  // refill_for_all(). If a group has anything else to do, the whole warp calls malloc_slow().
   GPUHEAP_FN void* wait_and_claim(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
     warp_group const g{group};
     shard_word claimed{claimed_bits};
@@ -162,12 +166,12 @@ struct control : large_allocations<Named> {
     unsigned k = d.shard();
     bool has_claim = true;
     void* result = nullptr;
-    // Some shard is being refilled, or a refill found no memory: perhaps there is nothing to wait for.
+    // No lane's shard has a span. Either another thread refills the shard, or no memory is left and the class was refused already.
     if (simt::all_of(here, !claimed.has_span() && !claimed.is_idle())) {
       unsigned const refused = g.leads() && refused_already(c);
       if (simt::all_of(here, simt::shuffle(here, refused, g.leader()) != 0)) return nullptr;
     }
-    // Ends: after so many polls.
+    // Ends: after Tuning.wait_polls polls.
     GPUHEAP_NO_UNROLL
     for (unsigned polls = 0;; ++polls) {
       if (has_claim && claimed.serves(g.size())) result = at.address(claimed.page(), claimed.next() + g.rank(), c);
@@ -177,13 +181,13 @@ struct control : large_allocations<Named> {
         if (simt::all_of(here, group == here && duty && !claimed.is_reused())) return refill_for_all(here, d.at(c, k, 0), claimed.bits);
         break;
       }
-      // Another shard; but not where all shards reach their ends together, and not where there shall be no more claims.
+      // Polls another shard, unless all shards of the class reach their ends together, or this one is overclaimed.
       if (!d.is_uniform() && result == nullptr && !claimed.is_overclaimed()) k = other_shard(k, d.lg_shards(), polls);
       uint64_t bits = 0;
       unsigned claims = 0;
       if (result == nullptr && g.leads()) {
         if (polls > 3) simt::back_off{}.wait();
-        // A neighbouring shard is claimed from at first without a load.
+        // The first claim at a neighbouring shard is made without a load before it.
         claims = polls == 0 && k != d.shard();
         if (claims == 0) {
           bits = at.shard(c, k).load(simt::relaxed);
@@ -199,13 +203,14 @@ struct control : large_allocations<Named> {
     }
     return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result, {});
   }
-  // Serves the lanes of `here`, one group, none of which has a slot: its claim, which returned `claimed_bits`, has the duty to refill a
-  // shard whose span is new, or idle. What malloc_slow() does with its state in a frame, this does in registers: all others wait for it.
+  // Serves the lanes of `here`, which are one group, and none of which has a slot. The group's claim returned `claimed_bits`, and has the
+  // duty to refill its shard, which is idle or has a new span. This function keeps in registers what malloc_slow() keeps in the frame,
+  // because other warps wait for it.
   GPUHEAP_COLD void* refill_for_all(lane_mask here, demand d, uint64_t claimed_bits) {
     shard_word const claimed{claimed_bits};
     warp_group const g{here};
     unsigned const c = d.size_class(), slot = claimed.next() + g.rank();
-    // The first lanes get the last slots of the span that ends, the others the first ones of the next.
+    // The first lanes get the last slots of the span that ends, the other lanes get the first slots of the next span.
     void* result = claimed.has_room() && slot < claimed.num_slots() ? at.address(claimed.page(), slot, c) : nullptr;
     lane_mask const left = simt::ballot(here, result == nullptr);
     uint64_t bits = 0;
@@ -219,29 +224,30 @@ struct control : large_allocations<Named> {
     if (simt::all_of(here, result != nullptr)) return result;
     return malloc_slow(here, result == nullptr ? left : 0, d, claimed_bits, false, result, {});
   }
-  // The shard to poll next, of 2^lg.
+  // The shard that a group polls after shard k, of 2^lg shards.
   [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned polls) {
     return lg == 0 ? k : k ^ (lg == 1 || (polls & 1) == 0 ? 1 : 2);
   }
 
-  // The same for groups of lanes that have no `result` yet; the group of a lane that has one is 0. `has_claim`: their leaders' claims
-  // returned `claimed_bits`; otherwise they loaded it. `begun`: what refill() returned to the group with the duty, if that is the slow
-  // path.
+  // Serves or refuses the lanes of `here`, whatever that takes. `result` is a lane's slot, or nullptr; a lane that has a slot is in no
+  // group, and its `group` is 0. `has_claim`: `claimed_bits` is the result of the leader's claim; otherwise the leader only loaded it.
+  // `begun`: the result of refill(), if the group's leader called it and it said that the slow path is due.
   //
-  // The warp goes through the loop together, and all groups act in the same instruction where they can. Each pass serves lanes, then does
-  // every refill for which a claim has the duty, then takes one step of each group's search. So no lane waits while another lane of its
-  // warp has a duty, and none waits for a lane of its warp that is elsewhere.
+  // The lanes of the warp go through the loop together, and all groups act in the same instruction where they can. Each pass serves lanes,
+  // then does every refill for which a claim has the duty, then takes one step of each group's search. So no lane waits while another lane
+  // of its warp has a duty, and none waits for a lane of its warp that executes other code.
   GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits, bool has_claim, void* result,
                                  refill_result begun) {
     request r{here,  {group}, d, search::at(d.size_class(), d.shard()), {claimed_bits}, group != 0 && has_claim, result, {group}, false,
               begun, 0,       0};
     // Ends: a pass serves a lane; or takes a group's search one stage on; or waits for a refill by another thread, which waits for nobody;
-    // or begins the search again because another thread relocated memory. A relocation serves its thread, or finds out once that something
-    // is full or empty, so some thread always makes progress.
+    // or begins the search again because another thread relocated memory. A relocation serves its thread, or records once that a span, a
+    // list or a class has become full or empty, so some thread always makes progress.
     GPUHEAP_NO_UNROLL
     for (;;) {
       r.duty = r.has_claim && r.claimed.duty_of(r.g.size());
-      // A reused span that leaves its shard is relocated until its last group has accounted: end_reuse() ends what begins here.
+      // From the moment when a reused span leaves its shard until its last group has accounted, a relocation is open. It begins here, and
+      // end_reuse() ends it.
       if (r.duty && r.claimed.is_reused() && r.g.leads()) relocations().begin();
       serve(r);
       if (simt::any_of(r.here, r.duty)) {
@@ -249,7 +255,7 @@ struct control : large_allocations<Named> {
         hand_out_refills(r);
         serve(r);
       }
-      // Every lane acquires what its leader acquired, before it returns with it.
+      // Every lane acquires what its leader acquired, before it returns its slot.
       simt::sync_warp(r.here);
       lane_mask const left = simt::ballot(r.here, r.g.mask != 0 && r.result == nullptr);
       if (left == 0) return r.result;
@@ -258,7 +264,7 @@ struct control : large_allocations<Named> {
       take_step(r);
     }
   }
-  // Gives lanes that want a slot the one that their group claimed.
+  // Gives each lane that wants a slot one of the slots that its group claimed.
   GPUHEAP_COLD void serve(request& r) {
     bool const wants = r.has_claim && r.claimed.has_room() && r.result == nullptr, reuses = wants && r.claimed.is_reused();
     if (wants && !reuses) {
@@ -268,11 +274,11 @@ struct control : large_allocations<Named> {
     if (!simt::any_of(r.here, reuses)) return;
     r.result = this->take_reused(r.here, reuses ? r.claimers.mask : 0, r.claimed.bits, r.s.size_class(), r.result);
     unsigned const left = r.claimed.num_claims() - r.claimed.next(), n = r.claimers.size();
-    // The leader takes the group's slots, so all takes come before its account.
+    // The leader has taken all slots of the group, so every take comes before this account.
     if (reuses && r.claimers.leads() && this->account(r.claimed.page(), left < n ? left : n, r.claimed.num_claims()))
       this->end_reuse(r.claimed.page(), r.claimed.num_claims());
   }
-  // Does the refills. Each comes with claims for those lanes of its group that have no slot yet.
+  // Executes the refills for which a claim has the duty. Each refill also claims slots for the lanes of its group that have none yet.
   GPUHEAP_COLD void do_refills(request& r) {
     r.has_claim = r.duty;
     r.claimers.mask = r.g.mask & simt::ballot(r.here, r.result == nullptr);
@@ -281,20 +287,20 @@ struct control : large_allocations<Named> {
     if (r.duty && r.g.leads()) r.got.bits = begun.takes_slow_path() ? begun.bits : this->refill(duty_of(r), r.claimed);
   }
   [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.claimers.size()); }
-  // The refills for which the fast path did not do.
+  // Executes the refills for which the fast path found no memory.
   GPUHEAP_COLD void refill_later(request& r) {
     refill_result reused{};
     if (simt::any_of(r.here, r.got.may_reuse())) reused.bits = this->acquire_best_partial(r.here, duty_of(r), r.got);
     if (r.got.takes_slow_path()) r.got.bits = this->refill_slowly(duty_of(r), r.claimed, r.got, reused);
   }
-  // Gives the groups what their leaders' refills brought.
+  // Gives each group the span that its leader's refill has put into the shard.
   GPUHEAP_COLD void hand_out_refills(request& r) {
     if (simt::any_of(r.here, r.got.takes_slow_path())) refill_later(r);
     r.claimed.bits = simt::shuffle(r.here, r.got.bits, leader_of(r.g));
     // All lanes acquire what the leader acquired with the span: another lane may lead those that still want a slot.
     simt::sync_warp(r.here);
   }
-  // One step of each group's search.
+  // Executes the next step of each group's search.
   GPUHEAP_COLD void take_step(request& r) {
     uint64_t next = 0;
     if (r.g.mask != 0 && r.g.leads()) next = search_on(r);
@@ -317,14 +323,14 @@ struct control : large_allocations<Named> {
   }
   [[nodiscard]] GPUHEAP_FN static unsigned leader_of(warp_group g) { return g.mask != 0 ? g.leader() : simt::lane_id(); }
 
-  // Scans one partial span of class c for the group. Perhaps no lane gets a slot.
+  // Acquires one partial span of class c and scans it for the group. Returns the lane's slot; nullptr if there was none for it.
   GPUHEAP_COLD void* scan_partial(warp_group g, unsigned c) {
     unsigned page = 0;
     if (g.leads()) page = this->acquire_any_partial(c, warp_hash() >> 7);
     page = g.from_leader(page);
     if (page == segment_map::none) return nullptr;
     void* const result = this->scan(g.mask, page, c);
-    // The other lanes' marks come before the leader deactivates the span.
+    // The barrier orders the other lanes' marks before the leader's deactivation of the span.
     simt::sync_warp(g.mask);
     bool const found = simt::any_of(g.mask, result != nullptr);
     if (g.leads()) {
@@ -335,7 +341,7 @@ struct control : large_allocations<Named> {
   }
 };
 
-// ---- far calls, from malloc, which is inlined
+// ---- functions that malloc calls out of line, since it is inlined itself
 
 // See wait_and_claim().
 template <class Named>

@@ -1,4 +1,5 @@
-// The request of a thread, and the yield of a refill: each packed into one register, as they live across long chains of calls.
+// The request of a group of lanes, and the result of a refill. Each is packed into one word, since it lives in registers across long chains
+// of calls.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/layout.hpp>
@@ -13,9 +14,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 [[nodiscard]] GPUHEAP_FN inline unsigned warps_of_launch() {
   return simt::num_blocks() * ((simt::threads_per_block() + simt::warp_lanes - 1) / simt::warp_lanes);
 }
-// Spreads consecutive warps evenly.
+// A hash of this warp's number, which spreads consecutive warps evenly.
 [[nodiscard]] GPUHEAP_FN inline unsigned warp_hash() { return simt::global_warp() * 0x9e3779b9u; }
-// The shard in which this warp claims first, of 2^lg.
+// The shard, of 2^lg shards, in which this warp claims first.
 [[nodiscard]] GPUHEAP_FN inline unsigned shard_of_warp(unsigned lg) { return (warp_hash() >> 27) >> (5 - lg); }
 
 // The request of a group of lanes:
@@ -25,16 +26,16 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 //
 //   wanted        lanes that have no slot yet
 //   lanes         lanes that asked
-//   lg shards     log2 of the shards that the launch uses of the class, for groups like this one
-//   lg alignment  log2 of how many times 16 bytes each slot is to be aligned to
-//   uniform       nearly all lanes of the warp ask for the class
+//   lg shards     log2 of the shards of the class that the launch uses for groups like this one
+//   lg alignment  each slot shall be aligned to 16 << this bytes
+//   uniform       the group has nearly all lanes of the warp that asked
 struct demand {
   unsigned bits = 0;
   [[nodiscard]] GPUHEAP_HD static constexpr demand of(unsigned c, unsigned k, unsigned wanted, unsigned lanes, unsigned lg,
                                                       unsigned lg_alignment, bool is_uniform) {
     return {c | k << 6 | wanted << 10 | lanes << 16 | lg << 22 | lg_alignment << 25 | unsigned{is_uniform} << 31};
   }
-  // The same group's at another shard.
+  // The demand of the same group at another shard.
   [[nodiscard]] GPUHEAP_HD constexpr demand at(unsigned c, unsigned k, unsigned wanted) const {
     return {(bits & ~0xffffu) | c | k << 6 | wanted << 10};
   }
@@ -52,15 +53,17 @@ struct demand {
   }
 };
 
-// The result of one step of a refill. Either the span that it found, as a shard word of which nothing is claimed, or 0 for none; the lowest
-// bits of such a word are 0, and hold
+// The result of one step of a refill, in one of two forms.
+//
+// The span that the step found, as a shard word of which nothing is claimed; 0 if it found none. The lowest bits of such a word are 0, so
+// they hold flags:
 //   open       a relocation is open, which the caller ends
-//   stale      the span was the last of its leaf of the partial list: the leaf's summary bit is due to be cleared
-// or, with `slow_path` and without `open`, that refill_slowly() is due, with
-//   pages      from bit 8 on: that a new span should have
-//   cursor     from bit 32 on: where the last refill's samples of partial spans ended
+//   stale      the span was the last one in its leaf of the partial list, so the leaf's summary bit has to be cleared
+// Or, if `slow_path` is set and `open` is not, the answer that the caller has to call refill_slowly():
+//   pages      from bit 8 on: the pages that a new span should have
+//   cursor     from bit 32 on: the page at which the last refill's samples of partial spans ended
 //   reuses, memory_is_low   as in refill_plan
-//   ending     the shard has a span whose end was reached: a relocation will be open
+//   ending     the shard's span is used up, so the refill will open a relocation
 struct refill_result {
   static constexpr uint64_t open = 1, stale = 2, slow_path = 4, reuses = 8, memory_is_low = 16, ending = 32;
   uint64_t bits = 0;

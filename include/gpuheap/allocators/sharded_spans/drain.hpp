@@ -1,10 +1,10 @@
-// Draining: a search takes away what shards of other classes hold without using it.
+// Draining: a search takes the unclaimed slots away from shards of other classes.
 //
 //   shard word   {span, next} --compare-exchange--> idle
 //
-// One compare-exchange takes the span from its shard, with room and all: no claim reached the slots from `next` on, and none will. A new
-// span is then split: the units without a claimed slot are released, and the unclaimed slots of the others are marked as free. Of a reused
-// span the claims that nobody made are accounted for. From the exchange until the span is listed or released, a relocation is open.
+// One compare-exchange takes a span that has room from its shard: no claim has reached the slots from `next` on, and none will. A new span
+// is then split: the units without a claimed slot are released, and the unclaimed slots of the other units are marked as free. In a reused
+// span, the claims that no thread made are accounted as over. From the exchange until the span is listed or released, a relocation is open.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/refill.hpp>
@@ -18,13 +18,13 @@ struct drains : refills<Named> {
   using spans::at;
   using spans::relocations;
 
-  // Drains shard k of class c if that gains memory: its span has whole units that no claim has reached, or nothing in it is live. One
-  // thread. If it did, returns the shard's last word, and a relocation is open: the caller finishes what was drained and ends it. Else
-  // returns a word without a span: 0, or that of a shard whose span is being reset, and that the caller shall look at again.
+  // Drains shard k of class c if that gains memory: its span has whole units that no claim has reached, or has no live slot. One thread. If
+  // it drained the shard, returns the shard word from before, and a relocation is open: the caller finishes the drained span and ends the
+  // relocation. Otherwise returns a word without a span: the shard word if the span is being reset, so that the caller looks again; else 0.
   GPUHEAP_COLD uint64_t drain(unsigned c, unsigned k) {
     uint64_t seen = at.shard(c, k).load(simt::consume);
-    // Ends: an exchange fails because other threads claimed, and a span has a bounded number of slots; or because the span was replaced,
-    // which is another thread's progress.
+    // Ends: an exchange fails because other threads claimed slots, of which a span has a bounded number, or because another thread replaced
+    // the span, which is that thread's progress.
     GPUHEAP_NO_UNROLL
     while (shard_word{seen}.has_room()) {
       shard_word const w{seen};
@@ -32,14 +32,15 @@ struct drains : refills<Named> {
       span_header const h{at.header(w.page()).load(simt::relaxed)};
       if ((w.is_reused() || units_kept(w, h, c) == h.length()) && !nothing_live(w)) return 0;
       relocations().begin();
-      // Only a shard with room may be drained: past its end it belongs to the thread that refills it. consume_release: as in install().
+      // Only a shard with room may be drained: a shard past its end belongs to the thread that refills it. consume_release: as in
+      // install().
       if (at.shard(c, k).compare_exchange(seen, 0, simt::consume_release, simt::consume)) return w.bits;
       relocations().end();
     }
     return shard_word{seen}.is_being_reset() ? seen : 0;
   }
 
-  // Whether no slot of a shard's span is live: of a new span those claimed are free, of a reused one all are. A hint.
+  // Whether no slot of the span in w is live: in a new span all claimed slots are free, in a reused span all slots are. A hint.
   [[nodiscard]] GPUHEAP_FN bool nothing_live(shard_word w) {
     slot_map const map = at.slots_of(w.page());
     // relaxed: a guess.
@@ -52,19 +53,19 @@ struct drains : refills<Named> {
     return true;
   }
 
-  // Units of the span in w that may have a slot handed out: at least one.
+  // Units of the span in w, counted from its first one, up to the last that may have a claimed slot: at least one.
   [[nodiscard]] GPUHEAP_FN unsigned units_kept(shard_word w, span_header h, unsigned c) {
     if (w.num_slots() != at.span_slots(h)) return h.length();
     unsigned const claimed = w.next() == 0 ? 1 : w.next();
     return at.units_for(c, claimed, h.of_segments());
   }
 
-  // Splits a new span that was drained: it keeps the units that it has used, the others are released, and the unclaimed slots of those that
-  // it keeps are marked as free. One thread, during a relocation.
+  // Splits a new span that was drained. The span keeps its units with claimed slots, the other units are released, and the unclaimed slots
+  // of the kept units are marked as free. One thread, during a relocation.
   GPUHEAP_COLD void split(uint64_t drained_bits, unsigned c) {
     shard_word const w{drained_bits};
     unsigned const page = w.page();
-    // relaxed: this thread alone holds the active span, so class and length stay.
+    // relaxed: this thread alone holds the active span, so no other changes its class and length.
     span_header const h{at.header(page).load(simt::relaxed)};
     unsigned const length = h.length(), kept = units_kept(w, h, c);
     unsigned const to = kept == length ? w.num_slots() : at.span_slots(c, kept, h.of_segments());
@@ -80,8 +81,8 @@ struct drains : refills<Named> {
     if (due != segment_map::none) this->rejoin(due);
   }
 
-  // Whether a shard of class c has a span. One that is being reset counts: it leaves its shard only for a moment. A shard that is being
-  // refilled does not: the thread that refills it adds the class once the span is there, and has a relocation open until then.
+  // Whether a shard of class c has a span. A span that is being reset counts, since it leaves its shard only for a moment. A shard that is
+  // being refilled does not count: the thread that refills it adds the class when the span is there, and has a relocation open until then.
   [[nodiscard]] GPUHEAP_FN bool holds_a_span(unsigned c) {
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k < at.num_shards(); ++k) {
@@ -89,10 +90,10 @@ struct drains : refills<Named> {
     }
     return false;
   }
-  // Erases class c from the classes with active spans, if none of its shards has a span. One thread.
+  // Erases class c from the set of classes with active spans, if none of its shards has a span. One thread.
   GPUHEAP_COLD void erase_if_inactive(unsigned c) {
-    // Not if it is erased already, and not if it would be added again at once: of many threads that search at the same time, each would
-    // thereby cross the others' searches.
+    // No relocation is opened if the class is erased already, or would be added again at once. Otherwise many threads that search at the
+    // same time would cross each other's searches.
     if (!active_classes().has(c) || holds_a_span(c)) return;
     relocations().begin();
     active_classes().erase(c);
@@ -100,8 +101,8 @@ struct drains : refills<Named> {
     relocations().end();
   }
 
-  // Drains what every class but `c` holds without using it: each lane takes some of the shards. All lanes of the group `mask` call. True if
-  // memory was gained, or a span is being reset by another thread, which waits for nobody.
+  // Drains the shards of all classes but `c`: each lane drains some of them. All lanes of the group `mask` call. Returns whether memory was
+  // gained, or a span is being reset. In the second case the group shall search again: the thread that resets the span waits for nobody.
   GPUHEAP_COLD bool reclaim(lane_mask mask, unsigned c) {
     warp_group const g{mask};
     bool any = false;
@@ -113,11 +114,11 @@ struct drains : refills<Named> {
       for (unsigned k = g.rank(); k < at.num_shards(); k += g.size()) {
         shard_word const w{drain(other, k)};
         any |= w.bits != 0;
-        // Its thread puts it back soon.
+        // The thread that resets the span puts it back soon.
         if (w.is_being_reset()) simt::back_off{}.wait();
         if (!w.has_span()) continue;
         if (w.is_reused()) {
-          // The span's claims that nobody made are over. The last group that accounts ends the reuse, and the relocation.
+          // Accounts the span's claims that no thread made. The group whose account is the last ends the reuse, and with it the relocation.
           if (this->account(w.page(), w.num_claims() - w.next(), w.num_claims())) this->end_reuse(w.page(), w.num_claims());
         } else {
           split(w.bits, other);

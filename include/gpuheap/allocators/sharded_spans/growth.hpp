@@ -1,4 +1,4 @@
-// How a heap gets segments, and gives them up, while no kernel uses it.
+// Adds segments to a heap and removes segments from it, while no kernel uses it.
 //
 // The layout has room for all segments that the heap may ever have. The first spans::segments_there of them have memory.
 //
@@ -6,9 +6,9 @@
 //   grows with the segments                                                        | records .. | group counts .. | slot words .. |
 //   segments .. |
 //
-// A segment without memory looks like one that is owned and has no span: it is in no tree, none of its pages is free, its tag is 0. So no
-// claim finds it, a pointer into it is foreign, and its record, counts and words are never read. Metadata keeps its memory when segments
-// go.
+// A segment without memory has the same state as a claimed segment without a span: it is in no tree, none of its pages is free, and its tag
+// is 0. So no claim finds it, a pointer into it is foreign, and its record, counts and words are never read. The metadata of a removed
+// segment keeps its memory.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -29,8 +29,9 @@ struct segment_range {
   [[nodiscard]] GPUHEAP_HD unsigned num_leaves() const {
     return (end - 1) / bitmap_tree::bits_per_leaf - first / bitmap_tree::bits_per_leaf + 1;
   }
-  // Thread i's leaf, and which of its segments are in the range.
+  // The leaf that thread i visits.
   [[nodiscard]] GPUHEAP_HD unsigned leaf(unsigned i) const { return first / bitmap_tree::bits_per_leaf + i; }
+  // A bit for each segment of `leaf` that is in the range.
   [[nodiscard]] GPUHEAP_HD uint64_t mask(unsigned leaf) const {
     unsigned const base = leaf * bitmap_tree::bits_per_leaf;
     unsigned const from = first > base ? first - base : 0, to = end > base ? end - base : 0;
@@ -38,7 +39,7 @@ struct segment_range {
   }
 };
 
-// Kernel: adds these segments, all of them free. relaxed, all: ordered by the kernel's end.
+// Kernel: adds the segments of `range`, all of them free. relaxed, all: the end of the kernel orders its stores before later kernels.
 struct add_segments {
   spans* heap;
   segment_range range;
@@ -53,12 +54,13 @@ struct add_segments {
     if (is_partial) heap->segments().break_up(range.end - 1, simt::low_bits(there % 64));
     unsigned const pages = there - (range.first << at.lg_pages);
     simt::global_ref<unsigned>{heap->num_free}.fetch_add(pages, simt::relaxed);
-    simt::global_ref<unsigned>{heap->least_free}.fetch_add(pages, simt::relaxed);  // the peak of held pages stays the same
+    simt::global_ref<unsigned>{heap->least_free}.fetch_add(pages,
+                                                           simt::relaxed);  // pages - least_free, the peak of held pages, stays the same
     simt::global_ref<unsigned>{heap->segments_there}.store(range.end, simt::relaxed);
     simt::global_ref<unsigned>{heap->pages_there}.store(there, simt::relaxed);
   }
 };
-// Kernel: removes these segments, which are the last and all free. relaxed, all: ordered by the kernel's end.
+// Kernel: removes the segments of `range`, which are the heap's last ones and all free. relaxed, all: as in add_segments.
 struct remove_segments {
   spans* heap;
   segment_range range;
@@ -76,7 +78,7 @@ struct remove_segments {
     simt::global_ref<unsigned>{heap->pages_there}.store(range.first << lg_pages, simt::relaxed);
   }
 };
-// Kernel of one warp: drains all shards that hold a span without using it.
+// Kernel of one warp: drains the shards of all classes.
 template <class Named>
 struct reclaim_all {
   control<Named>* heap;
@@ -84,8 +86,8 @@ struct reclaim_all {
 };
 
 #if GPUHEAP_HAS_HOST
-// The parts of a heap that grows. Host. The control block begins the region, whose base is aligned. This is a template, so a heap that does
-// not grow compiles none of its kernels.
+// The arrays of a heap that grows, as ranges of its region. Host. The region begins with the control block `heap`, and its base is aligned.
+// A template, so that a heap that does not grow compiles none of these kernels.
 template <class Spans>
 struct growing_parts {
   layout const& at;
@@ -94,15 +96,17 @@ struct growing_parts {
   [[nodiscard]] size_t offset_of(void const* p) const {
     return static_cast<size_t>(static_cast<char const*>(p) - reinterpret_cast<char const*>(heap));
   }
-  // Bytes that are usable from the start.
+  // Bytes from the region's start that have memory from the start.
   [[nodiscard]] size_t fixed_bytes() const { return offset_of(at.records); }
+  // Bytes of the group counts of a page.
   [[nodiscard]] size_t group_bytes() const { return size_t{at.groups_per_page} * at.group_stride * sizeof(unsigned); }
+  // Bytes of the slot words of a page.
   [[nodiscard]] size_t word_bytes() const { return size_t{at.words_per_page} * sizeof(uint64_t); }
-  // Bytes of metadata of a heap of so many segments.
+  // Bytes of the metadata of a heap of `segments` segments.
   [[nodiscard]] size_t metadata_bytes(unsigned segments) const {
     return fixed_bytes() + size_t{segments} * at.record_bytes + (size_t{segments} << at.lg_pages) * (group_bytes() + word_bytes());
   }
-  // Segments that fit into so many bytes together with their metadata.
+  // Segments that fit into `bytes` bytes together with the heap's metadata.
   [[nodiscard]] unsigned segments_within(size_t bytes) const {
     if (bytes < fixed_bytes()) return 0;
     size_t const each = at.segment_bytes() + metadata_bytes(1) - fixed_bytes();
@@ -110,32 +114,34 @@ struct growing_parts {
     return fit < at.num_segments() ? static_cast<unsigned>(fit) : at.num_segments();
   }
 
-  // Makes the segments of the range usable, with their metadata, and free. If map() throws, nothing has changed.
+  // Provides memory for the segments of the range and for their metadata, and adds the segments in stream order. Throws what map() throws;
+  // the heap has not changed then.
   void add(segment_range range, memory::map_function const& map, stream_ref stream) const {
     if (range.first == range.end) return;
     struct part {
       void* array;
-      size_t bytes;  // of a segment
+      size_t bytes;  // bytes for each segment
     };
     part const parts[] = {
         {at.records, at.record_bytes}, {at.groups, group_bytes() * 64}, {at.words, word_bytes() * 64}, {at.base, at.segment_bytes()}};
     size_t const first = range.first, segments = range.end - range.first;
     for (part const& p : parts) map(offset_of(p.array) + first * p.bytes, segments * p.bytes);
-    // The metadata of segments that had memory before is overwritten. The last part is data.
+    // A segment that was removed before has old metadata, which is overwritten. The last part, the segments themselves, is not.
     for (part const& p : parts) {
       if (p.array != at.base) simt::fill(static_cast<char*>(p.array) + first * p.bytes, 0, segments * p.bytes, stream);
     }
     launch(range.num_leaves(), add_segments{heap, range}, {.stream = stream});
   }
 
-  // Removes the free segments at the end of those `there`, except the first. Returns how many; they are removed in stream order.
+  // Removes the free segments at the end of the heap's `there` segments, except the first segment. Returns how many. Waits for the stream;
+  // the kernel that removes them is launched in stream order.
   [[nodiscard]] unsigned remove_free(unsigned there, stream_ref stream) const {
     bitmap_tree const whole = at.whole_tree();
     std::vector<uint64_t> leaves(size_t{whole.num_leaves} * whole.leaf_stride);
     simt::copy(leaves.data(), whole.leaves, leaves.size() * sizeof(uint64_t), stream);
     simt::synchronize(stream);
     unsigned left = there;
-    // Ends: `left` falls.
+    // Ends: `left` falls to 1.
     while (left > 1 && (leaves[size_t{(left - 1) / 64} * whole.leaf_stride] >> ((left - 1) % 64) & 1) != 0) --left;
     if (left == there) return 0;
     segment_range const range{left, there};

@@ -1,4 +1,4 @@
-// A copy of a heap's metadata in host memory, for walks over a heap at rest. Host only.
+// A copy of a heap's metadata in host memory, for checks of a heap that no kernel uses. Host only.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/spans.hpp>
@@ -12,7 +12,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 namespace detail {
 
-// The copy is laid out as the heap is. A template, so programs that do not use it compile none of it.
+// The copy, whose arrays have the layout of the heap's. A template, so that programs that do not use it compile none of it. Waits for the
+// stream.
 template <class Spans>
 struct image {
   layout at;
@@ -41,7 +42,7 @@ struct image {
     simt::copy(to.data(), from, count * sizeof(T), stream);
   }
 
-  // The tree, with its words in the copy.
+  // A view of the tree over the words of the copy.
   [[nodiscard]] bitmap_tree here(bitmap_tree tree) const {
     auto const moved = [&](uint64_t* p) { return const_cast<uint64_t*>(trees.data()) + (p - at.trees); };
     if (tree.leaf_stride == at.record_bytes / 8) {
@@ -74,7 +75,7 @@ struct image {
     unsigned const s = page >> at.lg_pages;
     return is_whole(s) || (pages[s] >> (page - (s << at.lg_pages)) & 1) != 0;
   }
-  // The bit that a summary of the tree lacks, in words; "" if it lacks none.
+  // Describes the first summary bit that the tree lacks; "" if it lacks none. The tree has `leaves_there` leaves that have memory.
   [[nodiscard]] static std::string missing_summary(bitmap_tree const& tree, unsigned leaves_there) {
     for (unsigned i = 0; i < leaves_there; ++i) {
       if (leaf(tree, i) == 0) continue;

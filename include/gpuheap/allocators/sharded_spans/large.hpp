@@ -1,21 +1,21 @@
-// Large allocations: pages in a row, claimed by the segment map, with a tag and a header where they begin. frees.hpp frees them, resize.hpp
-// makes them longer or shorter.
+// Large allocations: contiguous pages that the segment map claims, with a tag and a header at their first page. frees.hpp frees them,
+// resize.hpp makes them longer or shorter.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/drain.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// malloc of requests that no slot is large enough for.
+// malloc for requests that are larger than the largest slot.
 template <class Named>
 struct large_allocations : drains<Named> {
   using spans::at;
   using spans::relocations;
   using spans::segments;
 
-  // Where an allocation of `n` pages begins for each lane of `here`: its first page is aligned to `alignment` pages. nullptr if nothing
-  // fits. All lanes of `here` call. Lanes that ask for the same get neighbouring pages by one claim, for all of them or for as many as fit
-  // side by side.
+  // Allocates `n` contiguous pages, the first of which is aligned to `alignment` pages, for each lane of `here`. Returns the lane's
+  // address; nullptr if no free pages fit. All lanes of `here` call. If all of them ask for the same, one claim gets contiguous pages for
+  // all lanes, or for as many lanes as fit.
   GPUHEAP_COLD void* malloc_large(lane_mask here, unsigned n, unsigned alignment) {
     unsigned const first = simt::lowest_bit(here);
     bool const same = reinterpret_cast<uint64_t>(this) == simt::shuffle(here, reinterpret_cast<uint64_t>(this), first) &&
@@ -40,7 +40,7 @@ struct large_allocations : drains<Named> {
         if (served) cut_extent(page, n * together, page + n * g.rank(), n);
         void* const mine = served ? begin_large(page + n * g.rank(), n) : nullptr;
         lane_mask const left = simt::ballot(here, !served);
-        // The frees of one lane's allocation read tags that another lane wrote.
+        // The barrier comes before a lane can free its allocation: that free reads tags that other lanes wrote here.
         simt::sync_warp(here);
         if (served) return mine;
         here = left;
@@ -49,18 +49,19 @@ struct large_allocations : drains<Named> {
     }
     return malloc_large_alone(n, alignment);
   }
-  // Added to a page's number, this makes it a multiple of `alignment` where its address is one: the heap's first page may not be aligned.
+  // The heap's first page may not be aligned to `alignment` pages. Where this number plus a page's number is a multiple of `alignment`, the
+  // page's address is aligned.
   [[nodiscard]] GPUHEAP_FN unsigned phase_of(unsigned alignment) {
     return static_cast<unsigned>(reinterpret_cast<simt::uintptr_t>(at.base) >> at.page_shift) & (alignment - 1);
   }
-  // An extent of `total` pages from `first` on is cut into pieces; this is for the piece of n pages from `page` on. If the extent covers
-  // the whole segment in which the piece ends, and the piece begins before it ends, then that segment has several owners from now on: it
-  // becomes a broken one, of which no page is free. One thread for each piece.
+  // Cuts the piece of n pages from `page` on out of an extent of `total` pages from `first` on. The extent owns a segment that it covers
+  // entirely as a whole one. If the piece begins at or before the start of such a segment and ends inside it, that segment will have
+  // several owners, so it becomes a broken segment without a free page. One thread for each piece.
   GPUHEAP_FN void cut_extent(unsigned first, unsigned total, unsigned page, unsigned n) {
     unsigned const segment = (page + n - 1) / 64, begin = segment * 64, end = begin + 64;
     if (begin >= page && end > page + n && end <= first + total) segments().break_up(segment, 0);
   }
-  // Makes a large allocation of n pages that the caller has claimed. One thread.
+  // Makes a large allocation of n pages that the caller has claimed, and returns its address. One thread.
   GPUHEAP_FN void* begin_large(unsigned page, unsigned n) {
     uint64_t const generation = span_header{at.header(page).load(simt::relaxed)}.generation() + 1;
     // relaxed, both: the pointer reaches another thread only through the caller's own synchronisation.
@@ -69,11 +70,11 @@ struct large_allocations : drains<Named> {
     return at.address(page, 0, 0);
   }
 
-  // One allocation of `n` pages, the first of which is aligned to `alignment` pages. One thread; nullptr if nothing fits.
+  // As malloc_large(), for one thread.
   GPUHEAP_FN void* malloc_large_alone(unsigned n, unsigned alignment) {
     simt::back_off pause;
     uint64_t first_search = 0, this_search = 0;
-    // Ends: a pass succeeds, or drains something, or refuses, or saw another warp's relocation, which is that warp's progress. A search
+    // Ends: a pass claims pages, or drains a shard, or refuses, or saw another warp's relocation, which is that warp's progress. A search
     // that finds nothing relocates nothing, so threads that are all to be refused do not keep each other searching.
     GPUHEAP_NO_UNROLL
     for (;;) {

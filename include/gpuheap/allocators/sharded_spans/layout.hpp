@@ -1,12 +1,13 @@
-// Where everything of a heap lies in its region, and how an address becomes a slot and back.
+// The layout of a heap in its region, and the conversions between an address and a slot.
 //
 //   region: | control | shard words | segment tags | pages | trees | records | group counts | slot words | segment 0 | segment 1 | ...
 //   record of a segment: | leaves of the lists, one per class | page tags | headers |
 //
-// The metadata takes about 1 % of the region: a bit for each 16 bytes and little else. A segment has 64 pages. A page is a 2^17th of the
-// region, rounded to a power of two: at least 4 KiB (1 KiB in regions of less than 16 MiB), at most 128 KiB (64 KiB where the heap grows;
-// more above 512 GiB). In 8 GiB a page has 64 KiB and a segment 4 MiB. The last segment of a heap that does not grow may have fewer pages;
-// it is never whole.
+// The metadata takes about 1 % of the region, most of it one bit for each 16 bytes. A segment has 64 pages. A segment is *broken* while its
+// pages are claimed separately, and *whole* otherwise. A page is a 2^17th of the region, rounded to a power of two. It has at least 4 KiB
+// (1 KiB in a region of less than 16 MiB) and at most 128 KiB (64 KiB in a heap that grows; more where the region exceeds 512 GiB). In 8
+// GiB a page has 64 KiB and a segment 4 MiB. The last segment of a heap that does not grow may have fewer than 64 pages; such a segment is
+// always a broken one.
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -34,27 +35,27 @@ struct layout {
   static constexpr unsigned lg_pages = 6;  // log2 of the pages of a segment
   static constexpr unsigned min_page_shift = 10, growing_page_shift = 16, large_page_shift = 17;
 
-  char* base = nullptr;  // segment 0, aligned to a page
-  uint64_t* shards = nullptr;
+  char* base = nullptr;        // segment 0, aligned to a page
+  uint64_t* shards = nullptr;  // shard words
   span_tag::word* segment_tags = nullptr;
-  uint64_t* words = nullptr;
-  unsigned* groups = nullptr;
-  char* records = nullptr;
-  uint64_t* pages = nullptr;
-  uint64_t* trees = nullptr;  // of whole segments, of broken segments, then the summaries of each class's partial list
-  unsigned num_pages = 0;     // for which there is room
+  uint64_t* words = nullptr;   // slot words
+  unsigned* groups = nullptr;  // group counts
+  char* records = nullptr;     // a record for each segment
+  uint64_t* pages = nullptr;   // for each broken segment, a bit for each free page
+  uint64_t* trees = nullptr;   // trees of whole and of broken segments, then the summaries of each class's partial list
+  unsigned num_pages = 0;      // pages for which the metadata has room
   unsigned page_shift = 0;
   unsigned lg_shards = 0;
   unsigned num_classes = 0;
   unsigned words_per_page = 0;
   unsigned bits_per_page = 0;  // slots that a page has bits for
   unsigned groups_per_page = 0;
-  unsigned record_bytes = 0;   // of a segment
-  unsigned shard_stride = 1;   // in words of 8 bytes: 1 KiB on large heaps, so that shards lie in different slices of the L2
-  unsigned header_stride = 1;  // in words of 8 bytes
-  unsigned tag_stride = 1;     // of the segments' tags, in words of 4 bytes
-  unsigned group_stride = 1;   // in counts of 4 bytes
-  unsigned leaf_stride = 1;    // of the tree of whole segments, in words of 8 bytes
+  unsigned record_bytes = 0;   // bytes of a segment's record
+  unsigned shard_stride = 1;   // in words of 8 bytes; 128 (1 KiB) in large heaps puts shards into different slices of the L2
+  unsigned header_stride = 1;  // distance of two headers, in words of 8 bytes
+  unsigned tag_stride = 1;     // distance of the tags of two segments, in words of 4 bytes
+  unsigned group_stride = 1;   // distance of the counts of two groups, in counts of 4 bytes
+  unsigned leaf_stride = 1;    // distance of two leaves of the tree of whole segments, in words of 8 bytes
 
   [[nodiscard]] GPUHEAP_HD constexpr unsigned segment_shift() const { return page_shift + lg_pages; }
   [[nodiscard]] GPUHEAP_HD size_t segment_bytes() const { return size_t{1} << segment_shift(); }
@@ -62,18 +63,18 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD unsigned num_segments() const { return (num_pages + (1u << lg_pages) - 1) >> lg_pages; }
   [[nodiscard]] GPUHEAP_HD unsigned num_shards() const { return 1u << lg_shards; }
   [[nodiscard]] GPUHEAP_HD size_t heap_bytes() const { return size_t{num_pages} << page_shift; }
-  // Pages of a large allocation of so many bytes, at most heap_bytes().
+  // Pages of a large allocation of `bytes` bytes, at most heap_bytes().
   [[nodiscard]] GPUHEAP_HD unsigned large_pages(size_t bytes) const {
     return static_cast<unsigned>((bytes + page_bytes() - 1) >> page_shift);
   }
-  // Bytes of the largest request that is served from slots. Larger ones take pages of their own.
+  // Bytes of the largest request that is served from slots. A larger request takes pages of its own.
   [[nodiscard]] GPUHEAP_HD uint32_t largest_slot() const { return size_classes::slot_bytes(num_classes - 1); }
 
   // ---- spans
-  // log2 of the bytes of a unit: a span's length counts segments or pages.
+  // log2 of the bytes of a unit. The length of a span counts units: segments if it is `of_segments`, otherwise pages.
   [[nodiscard]] GPUHEAP_HD unsigned unit_shift(bool of_segments) const { return of_segments ? segment_shift() : page_shift; }
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned pages_of_unit(bool of_segments) { return of_segments ? 1u << lg_pages : 1; }
-  // Units that a span of so many slots of class c needs.
+  // Units that a span of `num_slots` slots of class c needs.
   [[nodiscard]] GPUHEAP_HD unsigned units_for(unsigned c, unsigned num_slots, bool of_segments) const {
     uint64_t const bytes = uint64_t{num_slots} * size_classes::slot_bytes(c);
     unsigned const shift = unit_shift(of_segments), bits = pages_of_unit(of_segments) * bits_per_page;
@@ -83,14 +84,13 @@ struct layout {
   // Slots of class c in a span of `length` units.
   [[nodiscard]] GPUHEAP_HD unsigned span_slots(unsigned c, unsigned length, bool of_segments) const {
     unsigned const slots = size_classes::slot_of(c, length << unit_shift(of_segments));
-    // Small pages have bits for a little less than the smallest slots.
+    // Pages of less than 4 KiB have fewer bits than slots of the smallest class.
     unsigned const bits = pages_of_unit(of_segments) * length * bits_per_page;
     unsigned const most = bits < shard_word::max_slots ? bits : shard_word::max_slots;
     return slots < most ? slots : most;
   }
   [[nodiscard]] GPUHEAP_HD unsigned span_slots(span_header h) const { return span_slots(h.size_class(), h.length(), h.of_segments()); }
-  // Segments of the longest span of which class c can use everything: 1 GiB, and as many slots as a shard word counts. 0 if that is less
-  // than a segment.
+  // Segments of the longest span of class c: at most 1 GiB, and no more slots than a shard word counts. 0 if one segment exceeds that.
   [[nodiscard]] GPUHEAP_HD unsigned max_span_segments(unsigned c) const {
     unsigned const fit = 1u << (30 - segment_shift());
     unsigned const most = fit < span_header::max_length ? fit : span_header::max_length;
@@ -126,7 +126,7 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD unsigned tags_at() const { return num_classes * 8; }
   [[nodiscard]] GPUHEAP_HD unsigned headers_at() const { return tags_at() + 64 * static_cast<unsigned>(sizeof(span_tag::word)); }
   [[nodiscard]] GPUHEAP_HD unsigned header_bytes() const { return header_stride * 8; }
-  // The tags of neighbouring segments or pages.
+  // The tags of adjacent segments or pages.
   struct tag_row {
     span_tag::word* first;
     unsigned stride;
@@ -134,7 +134,7 @@ struct layout {
       return simt::global_ref<span_tag::word>{first[size_t{i} * stride]};
     }
   };
-  // Those of the span that begins at `page`.
+  // The tags of the units of the span that begins at `page`.
   [[nodiscard]] GPUHEAP_FN tag_row unit_tags(unsigned page, bool of_segments) const {
     if (of_segments) return {segment_tags + size_t{page >> lg_pages} * tag_stride, tag_stride};
     return {tag_in_record(page), 1};
@@ -173,7 +173,7 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD size_t page_of(void const* p) const {
     return static_cast<size_t>(static_cast<char const*>(p) - base) >> page_shift;
   }
-  // The tag of the memory that p lies in; `where` is page_of(p).
+  // The tag of the memory that p lies in, and whether the tag is a segment's. No tag if p is not in the heap. `where` is page_of(p).
   struct tag_found {
     span_tag tag{};
     bool of_segments = false;
@@ -181,23 +181,25 @@ struct layout {
   [[nodiscard]] GPUHEAP_FN tag_found tag_of(size_t where) const {
     if (where >= num_pages) return {};
     unsigned const page = static_cast<unsigned>(where);
-    // relaxed, both: a live pointer comes from a malloc, which came after the tag was written.
+    // relaxed, both: the tag of a live block was written before malloc returned the pointer.
     span_tag const of_segment{segment_tag(page >> lg_pages).load(simt::relaxed)};
     if (of_segment.bits != span_tag::broken_up) return {of_segment, true};
     return {span_tag{page_tag(page).load(simt::relaxed)}, false};
   }
-  // Whether a large allocation begins at p. A segment's tag speaks of its first page.
+  // Whether a large allocation begins at p, which lies in `page` with the tag `found`. A segment's tag says that one begins at the
+  // segment's first page.
   [[nodiscard]] GPUHEAP_HD bool heads_large(void const* p, size_t page, tag_found found) const {
     return found.tag.bits == span_tag::large_head && (!found.of_segments || page % 64 == 0) &&
            p == address(static_cast<unsigned>(page), 0, 0);
   }
-  // The slot at p, which lies in this page, whose tag `found` is a span's.
+  // The slot that begins at p, which lies in `page`. The page's tag `found` is a span's.
   [[nodiscard]] GPUHEAP_HD place locate(void const* p, unsigned page, tag_found found) const {
     place at;
     at.tag = found.tag;
     at.page = found.of_segments ? ((page >> lg_pages) - found.tag.distance()) << lg_pages : page - found.tag.distance();
     uint32_t const offset = static_cast<uint32_t>(static_cast<char const*>(p) - base - (size_t{at.page} << page_shift));
-    // Every free comes here. So the slot's size is in the tag, and the quotient shows whether the size divides the offset.
+    // Every free calls this function, so it divides by one multiplication. The tag holds the slot's size as odd << shift, and
+    // exact_quotient() returns a number beyond all slots if the size does not divide the offset.
     unsigned const shift = found.tag.shift(), odd = found.tag.odd_factor();
     uint32_t const slot = size_classes::exact_quotient(offset >> shift, odd);
     if (offset >> shift << shift == offset && slot < shard_word::max_slots &&
@@ -209,16 +211,17 @@ struct layout {
 };
 
 #if GPUHEAP_HAS_HOST
-// Where the arrays begin, as offsets from the region's aligned start. Host.
+// The offsets of a heap's arrays from the region's start, aligned to 128 bytes. Host.
 struct layout_plan {
   layout shape{};  // counts and strides; pointers not set
   size_t control_at = 0, shards_at = 0, segment_tags_at = 0, pages_at = 0, trees_at = 0;
-  size_t records_at = 0, groups_at = 0, words_at = 0;  // a growing heap makes these arrays usable piece by piece
+  size_t records_at = 0, groups_at = 0, words_at = 0;  // in a heap that grows, these arrays get memory piece by piece
   size_t metadata_bytes = 0;                           // from the region's start to segment 0
 };
 
-// Plans a heap in the region: as many pages as fit together with their metadata; in whole segments if it `grows`. `control_bytes` is the
-// size of the control block, `usable_bytes` what the heap begins with. Without a page if the region is too small.
+// Plans a heap in the region, with as many pages as fit together with their metadata. A heap that `grows` has whole segments only.
+// `control_bytes` is the size of the control block, `usable_bytes` the part of the region with which the heap begins. The plan has no page
+// if the region is too small.
 [[nodiscard]] inline layout_plan plan_layout(memory::region where, size_t control_bytes, size_t usable_bytes, bool grows) {
   layout_plan plan;
   layout& s = plan.shape;
@@ -228,25 +231,26 @@ struct layout_plan {
   s.page_shift = wanted < least ? least : wanted > most ? most : wanted;
   // Ends: the number of pages falls with every pass.
   while (where.bytes >> s.page_shift > shard_word::max_pages) ++s.page_shift;
-  // A slot has at most 16 pages, or 8 where pages are small.
+  // A slot has at most 16 pages, or 8 pages of less than 4 KiB.
   unsigned const most_shift = s.page_shift + (s.page_shift < 12 ? 3 : 4);
   s.num_classes = size_classes::class_of(most_shift > 20 ? size_classes::largest_bytes : 1u << most_shift) + 1;
   s.words_per_page = s.page_shift < 12 ? 1u << (s.page_shift - 10) : slot_map::words_for(1u << (s.page_shift - 4));
   s.bits_per_page = s.words_per_page * slot_map::slots_per_word;
   s.groups_per_page = slot_map::groups_for(s.words_per_page);
-  // Strides keep words apart where that costs little: words that many threads change lie in different slices of the L2 from 64 MiB on; what
-  // a page has lies in a sector of its own from pages of 16 KiB on.
+  // Strides keep words apart where that costs little memory. In a heap of 64 MiB or more, the shard words lie in different slices of the
+  // L2. The header and the group count of a page of 16 KiB or more lie in sectors of their own.
   unsigned const lg_size = simt::highest_bit(usable_bytes | 1);
   s.lg_shards = lg_size >= 24 ? layout::max_lg_shards : lg_size >= 21 ? lg_size - 20 : 0;
   s.shard_stride = lg_size >= 26 ? 128 : lg_size >= 21 ? 16 : 1;
   s.header_stride = s.page_shift >= 14 ? 4 : 1;
-  // Every free of a large launch reads one of few tags. They lie in different sectors from segments of 256 KiB on, and lines from 4 MiB on.
+  // All frees of a large launch read a few tags. The tags of segments of 256 KiB or more lie in different sectors, those of segments of 4
+  // MiB or more in different cache lines.
   s.tag_stride = s.page_shift >= 16 ? 32 : s.page_shift >= 12 ? 8 : 1;
   s.group_stride = s.page_shift >= 14 ? 8 : 1;
   s.leaf_stride = lg_size >= 24 ? 16 : 1;
   s.record_bytes = s.headers_at() + 64 * s.header_bytes();
 
-  // Too many pages at first; then as many as fit beside the metadata of the last number, until that is right.
+  // The first pass tries more pages than can fit. Each later pass tries fewer, until the pages and their metadata fit.
   size_t pages = where.bytes >> s.page_shift;
   // Ends: `pages` falls with every pass.
   while (pages != 0) {
@@ -273,14 +277,15 @@ struct layout_plan {
     plan.metadata_bytes = first;
     if (first + (pages << s.page_shift) <= where.bytes) return plan;
     size_t const fit = first < where.bytes ? (where.bytes - first) >> s.page_shift : 0;
-    // Fewer pages have less metadata. So at least so many fit as fit beside the metadata of all.
+    // Fewer pages need less metadata, so at least `fit` pages fit, which is what the metadata of `pages` pages leaves room for. The next
+    // pass tries the middle between the two.
     pages = pages - 1 > fit + (pages - fit) / 2 ? fit + (pages - fit) / 2 : pages - 1;
   }
   s.num_pages = 0;
   return plan;
 }
 
-// The layout with its pointers into the region. Host.
+// Returns the plan's layout with its pointers set. Host.
 [[nodiscard]] inline layout place_layout(layout_plan const& plan, memory::region where) {
   layout at = plan.shape;
   char* const begin = reinterpret_cast<char*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128));

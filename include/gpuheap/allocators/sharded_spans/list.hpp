@@ -1,4 +1,4 @@
-// The live blocks of a heap, listed by a kernel over its metadata, as the census of live.hpp counts them. Included by leaks.hpp.
+// Lists the live blocks of a heap by a kernel over its metadata, as live.hpp counts them. leaks.hpp includes this file.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/live.hpp>
@@ -10,7 +10,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// Kernel of whole warps, `threads` in all: lists the live blocks of the pages [first, end). A warp looks at one page at a time.
+// Kernel of whole warps, `threads` threads in all: lists the live blocks of the pages [first, end). A warp reads one page's metadata at a
+// time.
 template <class Spans>
 struct list_live {
   Spans* heap;
@@ -21,7 +22,7 @@ struct list_live {
 
   GPUHEAP_FN void operator()(unsigned i) const {
     layout const& at = heap->at;
-    // relaxed, here and below: an earlier kernel wrote these.
+    // relaxed, here and below: an earlier kernel wrote these words.
     unsigned const there = simt::global_ref<unsigned>{heap->pages_there}.load(simt::relaxed), last = end < there ? end : there;
     GPUHEAP_NO_UNROLL
     for (unsigned page = first + i / simt::warp_lanes; page < last; page += threads / simt::warp_lanes) {
@@ -56,17 +57,17 @@ struct list_live {
     block_info block;
     block.address = reinterpret_cast<simt::uintptr_t>(p);
     block.bytes = bytes;
-    // relaxed: each block gets a place of its own.
+    // relaxed: the addition gives each block a place of its own in `into`.
     into[simt::global_ref<uint64_t>{*count}.fetch_add(1, simt::relaxed)] = block;
   }
 };
 
 #if GPUHEAP_HAS_HOST
-// Every live block, by address. Host; waits for the stream.
+// Returns every live block, in the order of addresses. Host; waits for the stream.
 template <class Spans>
 [[nodiscard]] std::vector<block_info> blocks(layout const& at, Spans* heap, stream_ref stream) {
   constexpr unsigned block_threads = 256;
-  // The heap in parts, each of which has so few blocks, however small, that their list takes 64 MiB at most.
+  // The heap is listed in parts of so many pages that the list of a part's blocks takes at most 64 MiB, or in single pages.
   unsigned const most = (64u << 20) / sizeof(block_info), in_page = at.bits_per_page + 1;
   unsigned const part = std::min(at.num_pages, std::max(1u, most / in_page));
   memory::allocation const list{memory::device, size_t{part} * in_page * sizeof(block_info)};
@@ -89,7 +90,7 @@ template <class Spans>
     simt::copy(all.data() + before, list.base(), count * sizeof(block_info), stream);
     simt::synchronize(stream);
   }
-  // A span's slots need not lie in the pages whose words hold their bits.
+  // The kernel lists a slot with the page whose slot words hold its bit, and that need not be the page in which the slot lies.
   std::sort(all.begin(), all.end(), [](block_info const& a, block_info const& b) { return a.address < b.address; });
   return all;
 }

@@ -1,11 +1,11 @@
-// The live blocks of a heap, counted by a kernel over its metadata: tags, slot words, shard words, headers of large allocations.
+// Counts the live blocks of a heap by a kernel over its metadata: tags, slot words, shard words, headers of large allocations.
 //
-// A warp looks at 32 pages at a time. Lane i reads the tag of page i, which says which of that page's slot words belong to a span. Then all
-// lanes read the words of one page after the other side by side: nearly all bytes that a census reads are slot words. An unclaimed slot
-// looks live in its word; the shard word of its span says how many there are.
+// A warp counts 32 pages at a time. Lane i reads the tag of the i-th page, which says which slot words of that page belong to a span. Then
+// all lanes together read the slot words of one page after the other, since nearly all bytes that a census reads are slot words. An
+// unclaimed slot has the bit of a live one. The shard word of its span says how many slots are unclaimed.
 //
-// At rest the counts are exact. While kernels use the heap, a census reads nothing that does not exist, and its counts mix several moments:
-// a sum may be below zero, modulo 2^64.
+// The counts are exact if no kernel uses the heap. Otherwise a census still reads only memory that exists, but its counts mix several
+// moments, and a sum may be below zero, modulo 2^64.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -24,7 +24,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// Whether a large allocation begins at `page`, whose tag is `found`.
+// Whether a large allocation begins at `page`, whose tag is `found.tag`.
 [[nodiscard]] GPUHEAP_HD inline bool begins_large(layout const& at, unsigned page, layout::tag_found found) {
   return at.heads_large(at.address(page, 0, 0), page, found);
 }
@@ -33,12 +33,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // The slot words of one page that belong to a span.
 struct page_words {
-  unsigned num_words = 0;   // from the page's first one on
-  unsigned first_word = 0;  // the number of the page's first word in the span
-  unsigned num_slots = 0;   // of the span
+  unsigned num_words = 0;   // words that belong to the span, from the page's first word on
+  unsigned first_word = 0;  // the number of the page's first word, counted from the span's first word
+  unsigned num_slots = 0;   // slots of the whole span
   unsigned size_class = 0;
 
-  // Of the page whose tag is `found`.
+  // Those of `page`, whose tag is `found.tag`.
   [[nodiscard]] GPUHEAP_HD static page_words of(layout const& at, unsigned page, layout::tag_found found) {
     if (!found.tag.is_slotted()) return {};
     unsigned const c = found.tag.size_class(), num_slots = at.span_slots(c, found.tag.length(), found.of_segments);
@@ -49,49 +49,52 @@ struct page_words {
   }
 };
 
-// Sums over all sizes. One thread's, until end().
+// Sums over all sizes. Each thread has its own sums, which end() adds up.
 struct total_tally {
   live_total* into;
   uint64_t allocations = 0, bytes = 0;
 
-  // All lanes of a warp call, each with its part of the slots of class c that look live.
+  // Adds `live` slots of class c whose bits say that they are live. All lanes of a warp call, each with its own slots.
   GPUHEAP_FN void add(unsigned c, unsigned live) {
     allocations += live;
     bytes += uint64_t{live} * size_classes::slot_bytes(c);
   }
-  // One thread: `slots` of class c that were counted and are not live.
+  // Subtracts `slots` unclaimed slots of class c, which were counted as live. One thread.
   GPUHEAP_FN void take_off(unsigned c, unsigned slots) {
     allocations -= slots;
     bytes -= uint64_t{slots} * size_classes::slot_bytes(c);
   }
+  // Adds a large allocation of `large` bytes. One thread.
   GPUHEAP_FN void add_large(uint64_t large) {
     ++allocations;
     bytes += large;
   }
-  // All lanes of a warp call.
+  // Adds the sums of the warp's lanes to `into`. All lanes of a warp call.
   GPUHEAP_FN void end() {
     for (unsigned step = simt::warp_lanes / 2; step != 0; step /= 2) {
       allocations += simt::shuffle_xor(simt::all_lanes, allocations, step);
       bytes += simt::shuffle_xor(simt::all_lanes, bytes, step);
     }
     if (simt::lane_id() != 0 || (allocations == 0 && bytes == 0)) return;
-    // relaxed, both: read after the kernel. A part may be below zero, modulo 2^64; the sum is not.
+    // relaxed, both: the sums are read after the kernel. A warp's sum may be below zero, modulo 2^64; the total of a heap that no kernel
+    // uses is not.
     simt::global_ref<uint64_t>{into->allocations}.fetch_add(allocations, simt::relaxed);
     simt::global_ref<uint64_t>{into->bytes}.fetch_add(bytes, simt::relaxed);
   }
 };
 
-// Counts for each size, in device memory, zero at first.
+// Counts for each size, in device memory. The host sets them to zero first.
 struct live_counts_by_size {
   uint64_t slots[size_classes::count] = {};
   uint64_t num_large = 0;
 };
+// Adds up the counts for each size.
 struct size_tally {
   live_counts_by_size* into;
-  uint64_t* large;  // takes the bytes of each large allocation
-  uint64_t room;    // how many it has room for
+  uint64_t* large;  // a list of the bytes of each large allocation
+  uint64_t room;    // the number of entries that the list has room for
 
-  // As those of total_tally. relaxed, all: read after the kernel.
+  // The members of total_tally, for counts by size. relaxed, all: the counts are read after the kernel.
   GPUHEAP_FN void add(unsigned c, unsigned live) {
     live = simt::reduce_add(simt::all_lanes, live);
     if (simt::lane_id() == 0 && live != 0) simt::global_ref<uint64_t>{into->slots[c]}.fetch_add(live, simt::relaxed);
@@ -104,7 +107,8 @@ struct size_tally {
   GPUHEAP_FN void end() {}
 };
 
-// Kernel of whole warps, `threads` in all. A template, so programs that do not use it compile none of it.
+// Kernel of whole warps, `threads` threads in all: counts the live blocks of the heap. A template, so that programs without a census
+// compile none of it.
 template <class Spans, class Tally>
 struct count_live {
   Spans* heap;
@@ -114,7 +118,7 @@ struct count_live {
   GPUHEAP_FN void operator()(unsigned i) const {
     layout const& at = heap->at;
     Tally tally = into;
-    // relaxed, here and below: an earlier kernel wrote these, or any moment's value will do.
+    // relaxed, here and below: an earlier kernel wrote these words, or else the value of any moment is good enough.
     unsigned const num_pages = simt::global_ref<unsigned>{heap->pages_there}.load(simt::relaxed);
     GPUHEAP_NO_UNROLL
     for (unsigned first = i - simt::lane_id(); first < num_pages; first += threads) count_pages(at, first, num_pages, tally);
@@ -146,13 +150,13 @@ struct count_live {
       tally.add(all.size_class, live_in(at.words + size_t{first + lane} * at.words_per_page, all));
     }
   }
-  // Slots with bit 0 in this lane's part of a page's words.
+  // Slots with bit 0 in the words of a page that this lane reads.
   [[nodiscard]] GPUHEAP_FN static unsigned live_in(uint64_t* words, page_words of) {
     constexpr unsigned at_once = 4;
     unsigned live = 0;
     GPUHEAP_NO_UNROLL
     for (unsigned first = simt::lane_id(); first < of.num_words; first += at_once * simt::warp_lanes) {
-      // Four words, whose loads are in flight together.
+      // The loads of four words are in flight together.
       for (unsigned j = 0; j < at_once; ++j) {
         unsigned const w = first + j * simt::warp_lanes;
         if (w >= of.num_words) continue;
@@ -165,6 +169,7 @@ struct count_live {
 };
 
 #if GPUHEAP_HAS_HOST
+// Launches count_live over all pages of the heap, in stream order. Host.
 template <class Spans, class Tally>
 void launch_count(layout const& at, Spans* heap, Tally tally, stream_ref stream) {
   constexpr unsigned block_threads = 256;
@@ -173,14 +178,14 @@ void launch_count(layout const& at, Spans* heap, Tally tally, stream_ref stream)
   launch(threads, count_live<Spans, Tally>{heap, tally, threads}, {.block_threads = block_threads, .stream = stream});
 }
 
-// In stream order: stores the number of live blocks, and their bytes, in device memory at `into`. Host.
+// Stores the number of live blocks, and their bytes, in device memory at `into`, in stream order. Host.
 template <class Spans>
 void take_census(layout const& at, Spans* heap, live_total* into, stream_ref stream) {
   simt::fill(into, 0, sizeof *into, stream);
   launch_count(at, heap, total_tally{into}, stream);
 }
 
-// One entry for each size of live blocks, by size. Host; waits for the stream.
+// Returns an entry for each size of live blocks, in the order of sizes. Host; waits for the stream.
 template <class Spans>
 [[nodiscard]] std::vector<live_size> live_blocks(layout const& at, Spans* heap, stream_ref stream) {
   memory::allocation const memory{memory::device, sizeof(live_counts_by_size)};
@@ -205,7 +210,7 @@ template <class Spans>
   for (unsigned c = 0; c < size_classes::count; ++c) {
     if (static_cast<std::int64_t>(counts.slots[c]) > 0) sizes.push_back({size_classes::slot_bytes(c), counts.slots[c]});
   }
-  // std::sort is in a header that takes longer to compile than this one, in each program that makes a heap.
+  // std::sort would add a header that takes longer to compile than this file, in every program that makes a heap.
   std::qsort(large.data(), large.size(), sizeof(uint64_t), [](void const* a, void const* b) {
     uint64_t const left = *static_cast<uint64_t const*>(a), right = *static_cast<uint64_t const*>(b);
     return int{left > right} - int{left < right};

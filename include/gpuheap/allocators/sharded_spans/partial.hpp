@@ -3,10 +3,10 @@
 //   partial list --acquire--> active --the shard word's claims--> partial list, or unused if all slots are free by then
 //                             \--scan, by one group of lanes--/
 //
-// A partial span is in its class's list. A thread that takes its bit from there and sets `active` in its header owns it: no other thread
-// releases or acquires an active span. A refill puts an acquired span into its shard as *reused*: the shard word then counts claims, not
-// slots, and each claim looks for a freed slot in one word of the span's bitmap. Between the list and the shard no thread finds the span,
-// so the acquisition lies in a relocation.
+// A partial span is in its class's list. A thread that takes the span's bit from the list and sets `active` in its header owns the span: no
+// other thread releases or acquires an active span. A refill puts an acquired span into its shard as *reused*: the shard word then counts
+// claims, not slots, and each claim looks for a freed slot in one word of the span's bitmap. While the span moves from the list to the
+// shard, no thread finds it, so a relocation is open meanwhile.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/demand.hpp>
@@ -16,26 +16,26 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // The operations on a partial span.
 struct partial_spans : resets {
-  // ---- to acquire one
+  // ---- acquisition
 
-  // Clears the stale summary bit of a leaf of the list of class c. If a bit was set meanwhile, another thread may have found the list empty
-  // and erased the class. Then the class is added again: either that erasure comes after this addition, and its second look finds the bit,
-  // or before it.
+  // Clears the stale summary bit of a leaf of the list of class c. If another thread has set a bit in the leaf meanwhile, a third one may
+  // have found the list empty and erased the class. So the class is added again: either that erasure comes before this addition, or it
+  // comes after, and its second look finds the bit.
   GPUHEAP_COLD void clear_stale_partial(bitmap_tree const& list, unsigned c, unsigned leaf) {
     if (list.clear_stale(leaf)) partial_classes().add(c);
   }
 
-  // Acquires the partial span of class c that begins at `page`. Returns its header, now active; or 0 if it is not partial any more. Opens
-  // `relocation`. If `emptied`, the caller owes clear_stale_partial() before it ends that.
+  // Acquires the partial span of class c that begins at `page`. Returns its header, which is active now; 0 if the span is no longer
+  // partial. Opens `relocation`. If `emptied` becomes true, the caller has to call clear_stale_partial() before it ends the relocation.
   GPUHEAP_COLD uint64_t acquire_partial(unsigned c, unsigned page, lazy_relocation& relocation, bool& emptied) {
     relocation.begin();
     if (at.partial_tree(c).take_leaf_only(page / 64, uint64_t{1} << (page % 64), emptied) == 0) return 0;
-    // consume: the take acquired the listing, so this is the header as it was then, or later. The span may serve another class by now; then
-    // it is listed there when that use ends. It may be active, if a free listed it after its owner had found no free slot: the owner is
-    // told to list it again.
+    // consume: the take acquired the listing, so this load returns the header of that moment or a later one. The span may serve another
+    // class by now; it is then listed in that class when it becomes inactive. The span may be active, if a free listed it after its owner
+    // had found no free slot in it. The flag `relist` then tells the owner to list the span again.
     uint64_t seen = at.header(page).load(simt::consume);
-    // Ends: an exchange fails because a free counted a group, or the span was deactivated, or another thread acquired it. A span has a
-    // bounded number of groups; the others are another thread's progress.
+    // Ends: an exchange fails because a free counted a group, of which a span has a bounded number, or because another thread deactivated
+    // or acquired the span, which is that thread's progress.
     GPUHEAP_NO_UNROLL
     while (span_header{seen}.serves(c)) {
       bool const is_active = span_header{seen}.is_active();
@@ -49,7 +49,8 @@ struct partial_spans : resets {
     return 0;
   }
 
-  // Acquires some partial span of class c. One thread. Returns its first page, and a relocation is open; or segment_map::none.
+  // Acquires any partial span of class c. `seed` chooses where the search begins. Returns the span's first page, and a relocation is open;
+  // segment_map::none if there is no partial span. One thread.
   GPUHEAP_COLD unsigned acquire_any_partial(unsigned c, unsigned seed) {
     lazy_relocation relocation{relocations()};
     unsigned page = segment_map::none;
@@ -63,6 +64,7 @@ struct partial_spans : resets {
     }
     return page;
   }
+  // The same for the spans that begin in one leaf, which is one segment. Opens `relocation` if it takes a bit.
   GPUHEAP_COLD unsigned acquire_in_leaf(unsigned c, unsigned leaf, lazy_relocation& relocation) {
     uint64_t bits = at.partial_tree(c).leaf(leaf).load(simt::relaxed);
     bool emptied = bits == 0;
@@ -80,7 +82,8 @@ struct partial_spans : resets {
     }
     return page;
   }
-  // Erases class c from the classes with partial spans, if its list is empty. Not if it is erased already: see erase_if_inactive().
+  // Erases class c from the set of classes with partial spans, if its list is empty. A class that is erased already needs no relocation:
+  // see erase_if_inactive().
   GPUHEAP_COLD void erase_if_no_partial(unsigned c, lazy_relocation& relocation) {
     if (!partial_classes().has(c)) return;
     relocation.begin();
@@ -90,27 +93,30 @@ struct partial_spans : resets {
 
   // ---- claims of a reused span
 
-  // Counts `count` claims of a reused span, which has `num_claims`, as over. True: these were the last, and the caller calls end_reuse().
+  // Counts `count` claims of a reused span as over. The span has `num_claims` claims. Returns whether these were the last of them; the
+  // caller then calls end_reuse().
   GPUHEAP_FN bool account(unsigned page, unsigned count, unsigned num_claims) {
     // relay: releases what this group took and counted to the thread that ends the reuse.
     uint64_t const add = count * span_header::accounted_one;
     return span_header{at.header(page).fetch_add(add, simt::relay) + add}.accounted() == num_claims;
   }
-  // Also ends the relocation that began when the span left its shard.
+  // Deactivates the span, and ends the relocation that began when the span left its shard.
   GPUHEAP_FN void end_reuse(unsigned page, unsigned num_claims) {
     deactivate(page, num_claims * span_header::accounted_one + span_header::active, true);
     relocations().end();
   }
 
-  static constexpr unsigned earlier_words = 4;  // words before a claim's own in which it looks for slots that earlier claims have left
-  // Takes a slot for each lane of several groups that claimed slots of reused spans. `mask` is a lane's group, none of which has a slot
-  // yet, or 0 for a lane without a group. Each group takes what is free in the words of its claims; where that is too little, what the
-  // claims of a few earlier words left. Returns each lane's slot, or `mine`. The groups' leaders account for the claims afterwards.
+  static constexpr unsigned earlier_words = 4;  // a claim looks for slots that earlier claims left in so many words before its own
+  // Takes slots of reused spans for the lanes of `here`, in the words that their groups' claims name. `mask` is a lane's group, none of
+  // whose lanes has a slot yet, or 0 for a lane without a group. A group that finds too few free slots in these words also takes slots that
+  // earlier claims left in a few words before them. Returns the lane's slot, or `mine` if it got none. The groups' leaders account for the
+  // claims afterwards.
   //
-  // A word has as many claims as it has free slots on average: some words have fewer free slots, and some of their claims get none. Another
-  // claim would cost the warp a pass, and the span a claim. A group that is to refill looks at no earlier words: others wait for it.
+  // Every word of a span gets the same number of claims, the average number of free slots in a word. So in a word with fewer free slots,
+  // some claims get none. Looking at earlier words costs less than claiming again. A group with the duty to refill looks at no earlier
+  // words, since other warps wait for it.
   GPUHEAP_COLD void* take_reused(lane_mask here, lane_mask mask, uint64_t claimed_bits, unsigned c, void* mine) {
-    // Of a whole warp the compiler knows the mask, as in free().
+    // The mask of a whole warp is a compile-time constant, as in free().
     return here == simt::all_lanes ? take_reused_by(simt::all_lanes, mask, {claimed_bits}, c, mine)
                                    : take_reused_by(here, mask, {claimed_bits}, c, mine);
   }
@@ -129,7 +135,8 @@ struct partial_spans : resets {
     unsigned w = reuses ? first : none;
     uint64_t free = 0;
     bool is_there = false;
-    // Ends: `w` rises to the last word of each group's claims, of which there are 32 at most; then it falls a few words from the first.
+    // Ends: in each group, `w` rises through the words of the group's claims, at most 32 words, and then falls from the first of them by at
+    // most earlier_words words.
     GPUHEAP_NO_UNROLL
     for (;;) {
       bool const looks = left != 0 && w != none;
@@ -137,7 +144,7 @@ struct partial_spans : resets {
       if (looks && leads && !is_there) free = free_in(claimed, w);
       free = simt::shuffle(here, free, leader);
       unsigned const there = simt::popcount(free), wanted = simt::popcount(left), rank = warp_group{left}.rank();
-      // The group picks neighbouring free slots: each lane finds its own.
+      // The group picks consecutive ones of the word's free slots, one for each lane.
       unsigned const from = slot_map::first_pick(there, wanted, others);
       bool const picks = looks && (left >> simt::lane_id() & 1) != 0 && from + rank < there;
       unsigned const bit = picks ? simt::nth_set_bit(free, from + rank) : 0;
@@ -148,7 +155,7 @@ struct partial_spans : resets {
       uint64_t got = 0, ahead = 0;
       is_there = there < wanted && next != none;
       if (looks && leads) {
-        // The next word's load, where it is certain to be needed, is in flight together with this word's atomic.
+        // If the next word is certain to be needed, its load is in flight together with this word's atomic.
         if (is_there) ahead = free_in(claimed, next);
         uint64_t const pick = there > wanted ? free & simt::low_bits(highest_pick + 1) & ~simt::low_bits(lowest_pick) : free;
         if (pick != 0) keep_count(claimed.page(), at.slots_of(claimed.page()).take_mask(w, pick, got));
@@ -164,20 +171,23 @@ struct partial_spans : resets {
   }
   // Free slots of word w of a reused span. A guess.
   [[nodiscard]] GPUHEAP_FN uint64_t free_in(shard_word claimed, unsigned w) {
-    // relaxed, both: the take decides; and the class and length of an active span stay. Only the last word depends on the span's length.
+    // relaxed, both: the take decides, and the class and length of an active span do not change. Only the bits of the last word depend on
+    // the span's length.
     uint64_t const bits = at.slots_of(claimed.page()).at(w).load(simt::relaxed);
     if (w + 1 != claimed.reused_words()) return bits & slot_map::all_slots;
     return bits & slot_map::slots_in(w, at.span_slots(span_header{at.header(claimed.page()).load(simt::relaxed)}));
   }
+  // Subtracts a group from the header's count if `taken` is the take that made the group no longer entirely free.
   GPUHEAP_FN void keep_count(unsigned page, slot_map::change taken) {
-    // relay: comes before the account() or deactivate() after which a thread believes the count.
+    // relay: this subtraction comes before the account() or deactivate() after which another thread relies on the count.
     if (taken.group_crossed) at.header(page).fetch_sub(span_header::full_one, simt::relay);
   }
 
-  // ---- a scan, slot by slot, of a span that one group has acquired
+  // ---- a scan, word by word, of a span that one group has acquired
 
   static constexpr unsigned words_at_once = 4;
-  // Marks four words of an active span as unlisted, `step` apart. Returns which of them have free slots.
+  // Marks four words of an active span as unlisted: word `first` and those `step`, 2 * `step` and 3 * `step` words after it. Returns a bit
+  // for each that has free slots.
   GPUHEAP_COLD unsigned mark_words(unsigned page, unsigned first, unsigned step, unsigned num_slots) {
     slot_map const map = at.slots_of(page);
     unsigned has = 0;
@@ -188,13 +198,14 @@ struct partial_spans : resets {
     }
     return has;
   }
-  // Takes up to `wanted` slots of word w of an active span, and keeps the counts.
+  // Takes up to `wanted` slots of word w of an active span, and updates the counts. Returns the bits of the slots.
   GPUHEAP_COLD uint64_t take_slots(unsigned page, unsigned w, unsigned num_slots, unsigned wanted) {
     uint64_t got = 0;
     keep_count(page, at.slots_of(page).take(w, num_slots, wanted, got));
     return got;
   }
-  // The slot in `got` that falls to this lane, or `mine`. The lanes 0..served-1 by rank have slots already.
+  // Returns the slot in `got` that falls to this lane, or `mine` if none does. The lanes of rank 0..served-1 have slots already. Adds the
+  // slots in `got` to `served`.
   GPUHEAP_COLD void* distribute(void* mine, uint64_t got, unsigned page, unsigned w, unsigned c, unsigned rank, unsigned& served) {
     unsigned const there = simt::popcount(got);
     if (rank >= served && rank - served < there) {
@@ -204,11 +215,12 @@ struct partial_spans : resets {
     return mine;
   }
   // Takes slots of a span that the group `mask` has acquired, word by word, until every lane has one. Each word is marked as unlisted
-  // before its slots are taken. Returns each lane's slot or nullptr. If no lane gets one, all words are marked, and no slot was free.
+  // before its slots are taken. Returns each lane's slot or nullptr. If no lane gets a slot, all words are marked, and none had a free slot
+  // when it was marked.
   GPUHEAP_COLD void* scan(lane_mask mask, unsigned page, unsigned c) {
     warp_group const g{mask};
     unsigned const n = g.size(), rank = g.rank();
-    // relaxed: the leader acquired the span, whose class and length stay. The others have the header from the leader.
+    // relaxed: the leader acquired the span, whose class and length do not change. The other lanes get the header from the leader.
     uint64_t const header = g.leads() ? at.header(page).load(simt::relaxed) : 0;
     simt::sync_warp(mask);
     unsigned const num_slots = at.span_slots(span_header{g.from_leader(header)});
@@ -239,27 +251,29 @@ struct partial_spans : resets {
 template <class Named>
 struct partial_choice : partial_spans {
   static constexpr tuning Tuning = Named::tuned;
-  // A lane's findings about one partial span.
+  // The result of one lane's sample of one partial span.
   struct sample {
-    static constexpr unsigned is_not_partial = 127;  // of a span that is not partial: an attempt to acquire it takes it from the list
-    unsigned worth = 0;                              // 0: not worth a reuse. 1..64: rises with the share of its slots that are free
+    // The worth of a listed span that is not partial. The attempt to acquire such a span takes it off the list.
+    static constexpr unsigned is_not_partial = 127;
+    unsigned worth = 0;  // 0: not worth a reuse. 1..64: rises with the share of free slots
     unsigned page = 0;
-    unsigned claims = 1;  // for each of its words
+    unsigned claims = 1;  // claims for each word of the span
   };
-  // One refill's choice. It lies in the frame, as control::request does.
+  // The state of one refill's choice. It lies in the stack frame, as control::request does.
   struct choice {
     lane_mask here;
-    unsigned owner;  // the lane whose refill this is: it alone acquires spans
+    unsigned owner;  // the lane that has the refill duty: it alone acquires spans
     demand d;
     refill_result how;
     unsigned from, seed;
-    bool open = false;   // the owner's relocation
-    uint64_t found = 0;  // the owner's span
+    bool open = false;   // the owner has a relocation open
+    uint64_t found = 0;  // the owner's span, as a shard word; 0: none yet
     bitmap_tree::share mine{};
     sample seen{};
   };
-  // Acquires a partial span for each lane whose `offered` says that it may reuse one. All lanes of `here` call, each with its own heap's
-  // words; they work for one lane after the other. Returns what the lane got, as a refill_result: no span if it found none.
+  // Acquires a partial span for each lane whose `offered`, the result of its refill(), says that it may reuse one. All lanes of `here`
+  // call, each on its own heap, and work for one such lane after the other. Returns the lane's refill_result, which has no span if the warp
+  // found none.
   GPUHEAP_COLD uint64_t acquire_best_partial(lane_mask here, demand d, refill_result offered) {
     uint64_t result = 0;
     GPUHEAP_NO_UNROLL
@@ -273,19 +287,20 @@ struct partial_choice : partial_spans {
     }
     return result;
   }
-  // The same for one lane. The lanes sample side by side, so that a launch waits for one look instead of for many.
+  // The same for the lane a.owner. All lanes sample at the same time, so that a launch waits for one trip to memory rather than for many.
   GPUHEAP_COLD uint64_t acquire_for(choice& a) {
-    // From where the last refill's samples ended: a span is sampled again after all others, and by then most of it may be free. Where all
-    // shards refill at once, each begins at a place of its own.
+    // Samples begin where those of the last refill ended. So a span is sampled again only after all others, and most of its slots may be
+    // free by then. If all shards refill at the same time, each begins at a place of its own.
     a.from = (keeps_cursor(a.d) ? a.how.cursor() : a.seed * 64) % (at.page_leaves() * 64);
-    // The relocation would be opened anyway. So the acquisition need not wait for it.
+    // A refill that ends a span opens a relocation in any case. It is opened here already, so that the acquisition need not wait for its
+    // atomic.
     if (a.how.ends_span() && simt::lane_id() == a.owner) {
       relocations().begin();
       a.open = true;
     }
     constexpr unsigned most = Tuning.partial_samples;
     unsigned const lanes = simt::popcount(a.here), by_lanes = lanes * samples_per_lane;
-    // Ends: `left` falls.
+    // Ends: `left` falls with each pass, and the loop ends when it is `lanes` or less.
     GPUHEAP_NO_UNROLL
     for (unsigned left = by_lanes > most ? most : by_lanes;; left -= lanes) {
       sample_together(a);
@@ -293,19 +308,23 @@ struct partial_choice : partial_spans {
     }
     return refill_result::of(a.found, a.open).bits;
   }
+  // Whether the samples of this demand's refills begin at the class's cursor.
   [[nodiscard]] GPUHEAP_FN static bool keeps_cursor(demand d) { return Tuning.uses_cursor && !d.is_uniform(); }
+  // Each lane of the warp samples the next partial span of the class.
   GPUHEAP_COLD void sample_together(choice& a) {
     find_samples(a);
-    // At once, so that another shard's refill samples other spans. relaxed: a hint.
+    // The cursor is stored before the samples are taken, so that another shard's refill samples other spans. relaxed: a hint.
     if (keeps_cursor(a.d) && simt::lane_id() == a.owner) cursor_of(a.d.size_class()).store(a.from, simt::relaxed);
     a.seen = {};
     if (a.mine.bit != bitmap_tree::none) a.seen = sample_span(a.d.size_class(), a.mine.bit, a.seed, a.how.is_memory_low());
   }
+  // Finds the next set bits of the partial list, one for each lane.
   GPUHEAP_COLD void find_samples(choice& a) {
     unsigned from = a.from;
     a.mine = at.partial_tree(a.d.size_class()).bit_for_each(a.here, from);
     a.from = from;
   }
+  // Samples the span at `page`: estimates the share of its slots that are free.
   GPUHEAP_COLD sample sample_span(unsigned c, unsigned page, unsigned seed, bool memory_is_low) {
     // relaxed: a guess.
     span_header const h{at.header(page).load(simt::relaxed)};
@@ -316,10 +335,10 @@ struct partial_choice : partial_spans {
     if (!is_worth_reuse<Tuning>(free, sampled, memory_is_low)) return {};
     return {1 + free * 63 / sampled, page, claims_for_each_word(free, sampled, slots, slot_map::slots_per_word)};
   }
-  // Acquires the best span of those sampled for the owner. True: it has one.
+  // Acquires for the owner the best of the sampled spans that can be acquired. Returns whether the owner has one.
   GPUHEAP_COLD bool acquire_best(choice& a) {
     bool finds = false;
-    // Ends: one pass per lane: a span that cannot be acquired is another thread's, or not listed any more.
+    // Ends: each pass clears the worth of one lane's sample.
     GPUHEAP_NO_UNROLL
     for (lane_mask best; !finds && (best = best_of(a.here, a.seen.worth)) != 0;) {
       unsigned const lane = simt::lowest_bit(best);
@@ -328,18 +347,18 @@ struct partial_choice : partial_spans {
       finds = simt::any_of(a.here, a.found != 0);
       if (simt::lane_id() == lane) a.seen.worth = 0;
     }
-    // Other warps wait for a span that was found. So stale summary bits are cleared only where many lanes met them, or nothing was found.
+    // If a span was found, other warps wait for it. Then stale summary bits are cleared only if many lanes met them.
     unsigned const empty = simt::popcount(simt::ballot(a.here, a.mine.empty_leaf != bitmap_tree::none)),
                    sampled = simt::popcount(simt::ballot(a.here, a.mine.bit != bitmap_tree::none));
     if (empty != 0 && (!finds || empty * 4 > sampled)) clear_stale_together(a.here, a.d.size_class(), a.mine.empty_leaf);
     return finds;
   }
-  // Of the owner: acquires the span at `page`, if it still is partial.
+  // Acquires the span at `page`, if it still is partial. The owner calls.
   GPUHEAP_COLD void acquire_sampled(choice& a, unsigned page, unsigned claims) {
     unsigned const c = a.d.size_class();
     lazy_relocation relocation{relocations(), a.open};
     bool emptied = false;
-    // The header that was acquired, not the one that was sampled: the memory may be another span by now.
+    // The span is described by the header that was acquired. The sampled header may be that of an earlier span in the same memory.
     span_header const now{this->acquire_partial(c, page, relocation, emptied)};
     a.open = relocation.open;
     if (now.is_active()) {
@@ -348,7 +367,7 @@ struct partial_choice : partial_spans {
       this->clear_stale_partial(at.partial_tree(c), c, page / 64);
     }
   }
-  // The lanes whose `worth`, below 128, is the highest; none if all are 0.
+  // The lanes of `here` with the greatest `worth`, which is below 128; no lane if every worth is 0.
   [[nodiscard]] GPUHEAP_FN static lane_mask best_of(lane_mask here, unsigned worth) {
     lane_mask best = simt::ballot(here, worth != 0);
     GPUHEAP_NO_UNROLL
@@ -358,11 +377,12 @@ struct partial_choice : partial_spans {
     }
     return best;
   }
-  // Clears the stale summary bits of the leaves that lanes of `here` found empty: `leaf`, or bitmap_tree::none for a lane that found none.
+  // Clears the stale summary bits of the leaves that the lanes of `here` found empty. `leaf`: the leaf that this lane found, or
+  // bitmap_tree::none. All lanes of `here` call.
   GPUHEAP_COLD void clear_stale_together(lane_mask here, unsigned c, unsigned leaf) {
     bool const leads = warp_group{here}.leads();
     if (leads) relocations().begin();
-    // The barriers order the lanes' changes into the leader's relocation.
+    // The barriers order the changes of all lanes between the begin and the end of the leader's relocation.
     simt::sync_warp(here);
     if (leaf != bitmap_tree::none) this->clear_stale_partial(at.partial_tree(c), c, leaf);
     simt::sync_warp(here);

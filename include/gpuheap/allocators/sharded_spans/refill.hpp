@@ -1,14 +1,14 @@
-// Refills: how a shard whose span is used up gets the next one.
+// Refills: how a shard whose span is used up gets its next span.
 //
-// One claim has the duty to refill a shard: the one that finds it idle, or that reaches the end of its span. Claims are ordered, so there
-// is exactly one. Its thread waits for no other thread.
+// One claim has the duty to refill a shard: the claim that finds the shard idle, or that reaches the end of its span. Claims are ordered,
+// so there is exactly one such claim. Its thread waits for no other thread.
 //
-//   refill()            loads what it must know, lets policy.hpp plan, and claims a row of whole segments
-//   refill_slowly()     if that did not do: a partial span (partial.hpp), or segments or pages from anywhere
-//   publish()           puts the span into the shard by one exchange, then does what no thread waits for
+//   refill()            loads the input of plan_refill() (policy.hpp), and claims a row of whole segments as planned
+//   refill_slowly()     if refill() claimed none: uses a partial span (partial.hpp), or claims segments or pages anywhere
+//   publish()           puts the span into the shard by one exchange, then does the work that no thread waits for
 //
-// From where it is claimed, or taken from the partial list, until the exchange, no thread finds the new span. From the exchange until it is
-// listed, no thread finds the old one. A relocation is open meanwhile.
+// From its claim, or from its removal from the partial list, until the exchange, no thread finds the new span. From the exchange until it
+// is listed, no thread finds the old span. A relocation is open during both.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/partial.hpp>
@@ -29,42 +29,43 @@ struct refills : partial_choice<Named> {
   // ---- the fast path
 
   // Refills shard d.shard() of class d.size_class(), which `old` says is idle or used up. One thread, which has the duty. The first
-  // d.wanted() slots of the new span are claimed for the caller's group: it gets memory however soon another class drains the rest. Returns
-  // the span as if nothing of it were claimed; or that the slow path is due.
+  // d.wanted() slots of the new span are claimed for the caller's group before the span is published, so the group gets its slots even if
+  // another class drains the shard at once. Returns the bits of a refill_result: the span, as a shard word of which nothing is claimed, or
+  // the answer that the slow path is due.
   //
-  // A burst of requests waits for this function, on a processor that has none of its code in its caches. So the code is small, its loads
-  // are in flight together, and whatever is rare is out of line.
+  // A burst of requests waits for this function, on an SM that has none of its code in its caches. So the code is small, its loads are in
+  // flight together, and rare steps are out of line.
   GPUHEAP_COLD uint64_t refill(demand d, shard_word old) {
     unsigned const c = d.size_class(), k = d.shard();
     bitmap_tree const whole = at.whole_tree();
     unsigned const leaves = bitmap_tree::leaves_for(this->segments_there);
     unsigned const warps = warps_of_launch();
     bool const large = is_large_launch<Tuning>(warps, at.lg_shards);
-    // relaxed, all: hints. All loads before the plan, none after the first use of one.
+    // relaxed, all: hints. Every load stands before the first use of a loaded value.
     unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(),
                    failures = failed_reuses_of(c).load(simt::relaxed), cursor = this->cursor_of(c).load(simt::relaxed);
     bool const has_partial = static_cast<int>(this->inactive_spans(c).load(simt::relaxed)) > 0;
     shard_word const now{at.shard(c, k).load(simt::relaxed)};
     uint64_t const low_leaves = whole.mid(0).load(simt::relaxed);
 
-    // Slots that threads wait for: what was claimed beyond the end, or this group's own.
+    // Slots for which threads wait: the claims beyond the old span's end, or at least those of this group.
     unsigned const excess = now.next() - old.num_claims(), asked = excess > d.wanted() ? excess : d.wanted();
-    refill_plan const plan = plan_refill<Tuning>({size_classes::slot_bytes(c),
-                                                  d.lanes(),
-                                                  d.is_uniform(),
-                                                  asked,
-                                                  warps,
-                                                  d.lg_shards(),
-                                                  large,
-                                                  simt::launch_id(),
-                                                  at.page_shift,
-                                                  at.lg_pages,
-                                                  at.max_span_segments(c),
-                                                  this->pages_there,
-                                                  free,
-                                                  held,
-                                                  has_partial,
-                                                  {failures}});
+    refill_plan const plan = plan_refill<Tuning>({.slot_bytes = size_classes::slot_bytes(c),
+                                                  .lanes = d.lanes(),
+                                                  .is_uniform = d.is_uniform(),
+                                                  .asked = asked,
+                                                  .warps = warps,
+                                                  .lg_shards = d.lg_shards(),
+                                                  .is_large_launch = large,
+                                                  .launch = simt::launch_id(),
+                                                  .page_shift = at.page_shift,
+                                                  .lg_pages = at.lg_pages,
+                                                  .max_segments = at.max_span_segments(c),
+                                                  .all_pages = this->pages_there,
+                                                  .free_pages = free,
+                                                  .held_pages = held,
+                                                  .has_partial = has_partial,
+                                                  .failures = {failures}});
     // relaxed: a hint.
     if (plan.finds_no_partial) failed_reuses_of(c).store(reuse_failures{failures}.no_partial_span(simt::launch_id()).bits, simt::relaxed);
     refill_result const slow_path = refill_result::on_slow_path(plan.pages, plan.reuses, plan.memory_is_low, old.has_span(), cursor);
@@ -73,7 +74,7 @@ struct refills : partial_choice<Named> {
     row_place const place = place_row(n, c, k, at.num_shards(), leaves, low_leaves, large && !d.is_uniform(), d.lg_shards() != 0);
     unsigned leaf = place.leaf, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
-    // A claim that fails is another thread's progress.
+    // A claim fails only if another thread takes a segment of the row, which is that thread's progress.
     GPUHEAP_NO_UNROLL
     for (unsigned passes = 0; passes < 32; ++passes) {
       free_row const row = find_row(bits, n, place.bit, large);
@@ -84,12 +85,12 @@ struct refills : partial_choice<Named> {
         uint64_t ahead[4];
         for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf((leaf + (j + 1) * place.step) % leaves).load(simt::relaxed);
         unsigned j = 0;
-        // Ends: after three steps.
+        // Ends: `j` rises to 3.
         while (j < 3 && find_row(ahead[j], n, place.bit, large).length == 0) ++j;
         leaf = (leaf + (j + 1) * place.step) % leaves;
         bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
       } else {
-        // Also for the old span, from the exchange of the shard word until it is listed.
+        // This relocation is also the old span's, from the exchange of the shard word until that span is listed.
         relocations().begin();
         bool emptied = false;
         uint64_t const mask = simt::low_bits(row.length) << row.first, got = whole.take_leaf_only(leaf, mask, emptied);
@@ -109,7 +110,7 @@ struct refills : partial_choice<Named> {
 
   // ---- the slow path
 
-  // A refill under way. It lies in the frame, as control::request does.
+  // The state of a refill. It lies in the stack frame, as control::request does.
   struct slow_refill {
     demand d;
     shard_word old;
@@ -117,16 +118,17 @@ struct refills : partial_choice<Named> {
     refill_result got;
     segment_map::claim claimed;
   };
-  // The same where refill() returned `how`. `reused`: what acquire_best_partial() found, if it was to look.
+  // Refills the shard after refill() returned `how`, which says that the slow path is due. `reused`: the result of acquire_best_partial(),
+  // if `how` said that the group may reuse a span. Returns the span as refill() does.
   GPUHEAP_COLD uint64_t refill_slowly(demand d, shard_word old, refill_result how, refill_result reused) {
     slow_refill f{d, old, how.pages(), reused, {}};
-    // For the old span, as in refill().
+    // This relocation is the old span's, as in refill().
     if (old.has_span() && !reused.is_open()) {
       relocations().begin();
       f.got.bits |= refill_result::open;
     }
     if (f.got.span().has_span()) {
-      // relaxed: a hint. The next refill samples again.
+      // relaxed: a hint. The record 0 makes the next refill sample again.
       failed_reuses_of(d.size_class()).store(0, simt::relaxed);
     } else {
       // relaxed, all: hints.
@@ -134,12 +136,13 @@ struct refills : partial_choice<Named> {
         failed_reuses_of(d.size_class())
             .store(reuse_failures{failed_reuses_of(d.size_class()).load(simt::relaxed)}.one_more(simt::launch_id()).bits, simt::relaxed);
       claim_for(f);
-      // No memory is unused: freed slots are all that there is, and every refill shall sample partial spans from now on.
+      // No unused memory is left, only freed slots. So the record 0 makes later refills sample partial spans.
       if (!f.got.span().has_span()) failed_reuses_of(d.size_class()).store(0, simt::relaxed);
     }
     return publish(f);
   }
-  // Claims unused memory: whole segments; pages of the first few broken segments; a segment to break; pages of any broken segment.
+  // Claims unused memory, from the first of these that has enough: whole segments, pages of the first few broken segments, a whole segment
+  // to break up, pages of any broken segment.
   GPUHEAP_COLD void claim_for(slow_refill& f) {
     f.got = claim_segments(f.d, f.pages, f.got.is_open());
     if (f.got.span().bits == 0) f.got = claim_pages(f.d, f.pages, few_segments, f.got.is_open());
@@ -150,7 +153,8 @@ struct refills : partial_choice<Named> {
     f.got = refill_result::of(prepare(f).bits, f.got.is_open());
   }
   static constexpr unsigned few_segments = 3;
-  // Each claims about so many pages, and returns {first page : 22, length : 7, of segments : 1, stale : 1} from bit 2 on, or 0. One thread.
+  // Each of these three functions claims about `pages` pages, and returns {first page : 22, length : 7, of segments : 1, stale : 1} from
+  // bit 2 on, or 0 if it claimed none. `is_open`: whether a relocation is open already. One thread.
   GPUHEAP_COLD refill_result claim_segments(demand d, unsigned pages, bool is_open) {
     lazy_relocation relocation{relocations(), is_open};
     segment_map::claim const got = segments().claim_segments(pages, at.max_span_segments(d.size_class()), spread(d), relocation);
@@ -170,7 +174,8 @@ struct refills : partial_choice<Named> {
     segment_map::claim const got = segments().break_segment(pages < most ? pages : most, spread(d), relocation);
     return pack(got, relocation.open);
   }
-  // 0: from the lowest place on, as a small launch claims. A large one's claims begin at different places.
+  // The seed of the place where a claim begins. 0 stands for the lowest place, where the claims of small launches begin. The claims of a
+  // large launch begin at different places.
   [[nodiscard]] GPUHEAP_FN unsigned spread(demand d) {
     return is_large_launch<Tuning>(warps_of_launch(), at.lg_shards) ? (d.bits & 0x3ff) * 0x9e3779b9u >> 4 | 1 : 0;
   }
@@ -188,7 +193,7 @@ struct refills : partial_choice<Named> {
 
   // ---- from claimed memory to a shard's span
 
-  // Makes a span of the claimed memory, which publish() publishes. One thread, during a relocation.
+  // Makes a span of the claimed memory, for publish(). Returns its shard word. One thread, during a relocation.
   GPUHEAP_COLD shard_word prepare(slow_refill& f) {
     bool const of_segments = f.claimed.of_segments;
     unsigned const c = f.d.size_class(), page = of_segments ? f.claimed.first << at.lg_pages : f.claimed.first;
@@ -201,7 +206,8 @@ struct refills : partial_choice<Named> {
     this->write_tags(page, of_segments, span_tag::of_slots(c, length, f.d.shard(), true).as_successor(is_successor), length);
     return shard_word::of_span(page, num_slots);
   }
-  // Puts what was got into the shard, and does what can wait until then. Returns the span as if nothing of it were claimed; 0 for none.
+  // Puts the span f.got, or none, into the shard, and then does the work that can wait. Returns the span as a shard word of which nothing
+  // is claimed; 0 if there is none.
   GPUHEAP_COLD uint64_t publish(slow_refill& f) {
     install(f.d, f.got.span());
     if (f.claimed.first != segment_map::none) finish_new_span(f.d, f.claimed);
@@ -210,16 +216,17 @@ struct refills : partial_choice<Named> {
     retire(f.d, f.old, f.got.span(), f.got.is_open());
     return next;
   }
-  // Replaces the shard word: by the span with d.wanted() claims; by 0 if there is no span, or these are all of its claims.
+  // Replaces the shard word: by the span `next` with d.wanted() claims made; by 0 if there is no span, or these are all of its claims.
   GPUHEAP_FN void install(demand d, shard_word next) {
     unsigned const c = d.size_class(), k = d.shard();
     bool const used_up = next.next() + d.wanted() >= next.num_claims();
     if (used_up && next.is_reused()) relocations().begin();  // end_reuse() ends it
-    // consume_release: publishes the span's header, bits and tags to those who claim; acquires the claims.
+    // consume_release: publishes the span's header, bits and tags to the threads that claim, and acquires earlier claims.
     at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::consume_release);
     if (!used_up) active_classes().add(c);
   }
-  // The work that can wait until a new span is in use: counting it, clearing stale summary bits, releasing pages that it has no use for.
+  // The work that can wait until a new span is in use: counts its pages, clears stale summary bits, and releases claimed pages that the
+  // span has no use for.
   GPUHEAP_COLD void finish_new_span(demand d, segment_map::claim got) {
     segments().finish_claim(got);
     unsigned length = got.length;
@@ -231,8 +238,8 @@ struct refills : partial_choice<Named> {
     // relaxed: a hint.
     held_pages(d.size_class()).fetch_add(got.of_segments ? length << at.lg_pages : length, simt::relaxed);
   }
-  // Deactivates the spans that no shard holds any more: the old one, and the next one if its slots were all claimed at once. Reused ones
-  // are deactivated by end_reuse().
+  // Deactivates the spans that no shard holds any more: the old span, and the next span if install() claimed all of its slots. end_reuse()
+  // deactivates reused spans.
   GPUHEAP_FN void retire(demand d, shard_word old, shard_word next, bool is_open) {
     if (old.has_span() && !old.is_reused()) this->deactivate(old.page(), span_header::active, true);
     if (next.has_span() && next.next() + d.wanted() >= next.num_claims() && !next.is_reused())

@@ -1,34 +1,36 @@
 // A free that leaves no slot of an active span live resets the span: its next claim gets the first slot again.
 //
-// A launch that reaches the end of a span waits for a refill. A program that frees all that it asked for, launch by launch, would do so
-// again and again. So the free that comes last resets the span, while nobody waits, and the next launch finds all of it.
+// A launch that reaches the end of a span waits for a refill. In a program each of whose launches frees all its blocks, launch after launch
+// would wait. So the last free resets the span, at a time when no thread waits, and the next launch finds the whole span.
 //
 //   shard word   {span, next} --compare-exchange--> {no span, being reset} --store--> {span, 0}
 //
-// Meanwhile the shard word says that its span will come back. A thread that wants a slot of it, or wants to drain it, polls. So no search
-// misses the span, and no relocation is needed.
+// Meanwhile the shard word says that its span will come back. A thread that wants a slot of the span, or wants to drain it, polls the word.
+// So no search misses the span, and no relocation has to be open.
 //
-// A span is reset if half of it or more is claimed: otherwise the same launch again finds enough. A successor is reset from an eighth on.
-// Its launch began in another span, so the same launch again needs more than it claimed here, and would meet the end of this one.
+// A span is reset if half or more of its slots are claimed. If fewer are, the other half serves the same launch once more. A *successor*, a
+// span that was published where another one had ended, is reset if an eighth or more is claimed. Its launch claimed slots of two spans, so
+// the same launch needs more slots than it claimed in this one.
 //
-// A free learns from what its own atomics returned whether it may be the last: it completed the word in which the unclaimed slots begin, or
-// all words of that group but those that are unclaimed, or a whole group. Of two such frees at the same time, each may miss the other's;
-// then the span is not reset, which costs a refill and nothing else.
+// A free learns from what its own atomics returned whether it may be the last: after it, all claimed slots are free in the word in which
+// the unclaimed slots begin, or in that word's group, or it completed another group. Two such frees at the same time may each miss the
+// other. The span is then not reset, which costs one refill.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/frees.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// The work of the last free of a span's slots. free calls it where tuning::resets is on.
+// The work of the free that may have been the last of its span. free does it if tuning::resets is set.
 struct resets : frees {
-  // How far before the first unclaimed slot a freed slot may lie for its free to be the last: within its word; or within its group, if the
-  // free completed a word. A free that completed a group asks wherever its slot lies.
+  // A free asks whether it was the last of its span only if its slot lies at most so many slots before the first unclaimed one: the slots
+  // of one word, or those of one group if the free completed a word. A free that completed a group asks in any case.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned near_end(bool completes_a_word) {
     return slot_map::slots_per_word * (completes_a_word ? slot_map::words_per_group : 1) - 1;
   }
-  // Whether a free in word w of the span at `page`, of which `tag` is a tag, may have been its last. `claimed`: the shard word that the
-  // free saw. `after`: the word after the free. `full`: the count of the word's group after the free, or 0 if the free completed no word.
+  // Whether a free in word w of the span at `page` may have been the span's last. `tag`: a tag of the span. `claimed`: the shard word that
+  // the free loaded. `after`: word w after the free. `full`: the count of the word's group after the free, or 0 if the free completed no
+  // word.
   [[nodiscard]] GPUHEAP_HD static constexpr bool may_be_last(shard_word claimed, unsigned page, span_tag tag, unsigned w, uint64_t after,
                                                              unsigned full) {
     if (!claimed.mostly_claimed(page, tag.is_successor())) return false;
@@ -38,11 +40,12 @@ struct resets : frees {
     return into < slot_map::slots_per_word && (~after & simt::low_bits(into)) == 0;
   }
 
-  // Resets the spans of which lanes of `here` may have freed the last slot, where no slot is live. `claimed`: such a span's shard word, as
-  // the free saw it, or 0. `tag`: of the span's memory. All lanes of `here` call, each with its own heap's words.
+  // Resets those spans that have no live slot, of the spans whose last slot the lanes of `here` may have freed. `claimed`: the shard word
+  // of this lane's span, as the free loaded it, or 0 if the lane has no such span. `tag`: a tag of that span. All lanes of `here` call,
+  // each on the heap of its own pointer.
   //
-  // Often a kernel's end waits for this alone, on a processor that has none of the code in its caches. So its loads are in flight together,
-  // and the lanes work side by side.
+  // Often the end of a kernel waits for this function alone, on an SM that has none of its code in its caches. So its loads are in flight
+  // together, and the lanes of the warp share the stores.
   GPUHEAP_COLD void reset_spans(lane_mask here, uint64_t claimed, span_tag tag) {
     uint64_t const taken = claimed != 0 ? take_if_all_free(claimed, tag) : 0;
     GPUHEAP_NO_UNROLL
@@ -62,56 +65,58 @@ struct resets : frees {
   }
 
  private:
-  // Takes the span of `claimed` out of its shard, if all of its slots are free. One thread. Returns the span as a shard word, whose `next`
-  // is the number of slots of which the bits are to be reset; or 0. The shard never looks idle meanwhile, so its class stays among those
-  // with active spans (see erase_if_inactive).
+  // Takes the span of `claimed` out of its shard, if no slot of the span is live. One thread. Returns the span as a shard word whose `next`
+  // is the number of slots whose bits have to be reset; 0 if a slot is live. The shard does not become idle, so its class stays in the set
+  // of classes with active spans (see erase_if_inactive()).
   GPUHEAP_COLD uint64_t take_if_all_free(uint64_t claimed, span_tag tag) {
     uint64_t span = all_free(claimed), expected = claimed;
     // relay: acquires the claims, and the span as it was published.
     if (span == 0 ||
         !at.shard(tag.size_class(), tag.shard()).compare_exchange(expected, shard_word::being_reset, simt::relay, simt::relaxed))
       return 0;
-    // Again: before the exchange, the span may have been reset and claimed to the same slot. Now no thread claims, and what is free stays
-    // free. No fence between: these loads are served by the L2 and stand behind a branch on the exchange's result, and the hardware starts
-    // none before it knows that.
+    // Asks again: before the exchange, another thread may have reset the span, and others may have claimed up to the same slot. From the
+    // exchange on, no thread claims slots of the span, and a free slot stays free. No fence is needed between the exchange and these loads:
+    // the L2 serves them, and they depend on a branch on the exchange's result, so the hardware issues none before that result has arrived.
     span = all_free(claimed);
     if (span == 0) {
       publish_again(claimed);
     } else {
-      // relaxed: no other thread changes it, and it is published with the span.
+      // relaxed: no other thread changes the header now, and the store in publish_again() publishes it.
       at.header(shard_word{span}.page()).fetch_sub(full_groups({claimed}, {span}) * span_header::full_one, simt::relaxed);
     }
     return span;
   }
-  // Puts the span back into its shard. One thread.
+  // Puts the span of the shard word `span` back into its shard. One thread.
   GPUHEAP_COLD void publish_again(uint64_t span) {
-    // Loaded again, while the stores above are under way, rather than kept: the chain of calls up to here needs all registers.
+    // The tag is loaded again rather than passed on: the chain of calls up to here needs all registers, and the load is in flight together
+    // with the caller's stores.
     span_tag const tag = at.tag_of(shard_word{span}.page()).tag;
-    // release: publishes the span's bits and counts to those who claim. A claim meanwhile got no slot, so the store overwrites nothing.
+    // release: publishes the span's bits and counts to the threads that claim. A claim since the exchange got no slot, so the store
+    // overwrites none.
     at.shard(tag.size_class(), tag.shard()).store(span, simt::release);
   }
-  // Groups of the span from the one with the first unclaimed slot on.
+  // Groups of the span `claimed`, counted from the one with the first unclaimed slot.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned groups_left(shard_word claimed) {
     unsigned const group = claimed.next() / slot_map::slots_per_word / slot_map::words_per_group;
     return slot_map::groups_for(slot_map::words_for(claimed.num_slots())) - group;
   }
-  // Full groups that the header of a `span` counts that all_free() returned.
+  // The number of full groups in the header of a span that all_free() returned as `span`.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned full_groups(shard_word claimed, shard_word span) {
     return slot_map::groups_for(slot_map::words_for(span.num_slots())) - groups_left(claimed);
   }
-  // Whether all claimed slots of the shard word `claimed` are free, and so are all others of its span. Returns the span as a shard word,
-  // whose `next` is the number of slots of which the bits are to be reset; else 0. Out of line: it is called twice, the second time from
-  // the cache.
+  // Tests whether the span of the shard word `claimed` has no live slot. If so, returns the span as a shard word whose `next` is the number
+  // of slots whose bits have to be reset; otherwise 0. Out of line: it is called twice, and the second call finds its code in the cache.
   [[nodiscard]] GPUHEAP_COLD uint64_t all_free(uint64_t claimed) {
     shard_word const w{claimed};
     slot_map const map = at.slots_of(w.page());
     unsigned const word = w.next() / slot_map::slots_per_word, group = word / slot_map::words_per_group;
-    // consume, all: acquire the frees: each was counted in the header, or in this group, or stands in this word.
+    // consume, all: these loads acquire the frees. Each free was counted in the header or in this group, or its bit is set in this word.
     span_header const h{at.header(w.page()).load(simt::consume)};
     unsigned const full = map.group(group).load(simt::consume);
     uint64_t const bits = map.at(word).load(simt::consume);
     unsigned const num_slots = at.span_slots(h), groups = slot_map::groups_for(slot_map::words_for(num_slots));
-    // Groups before this one are free by the header's count. So are those after the ones that the shard hands out, if there are any.
+    // The header's count says that the groups before this one are free, and so are the groups after the slots that the shard hands out, if
+    // the span has such groups.
     if (!h.is_active() || h.full_groups() != full_groups(w, shard_word::of_span(0, num_slots))) return 0;
     if (full != slot_map::full_words_of(group, w.next(), w.num_slots())) return 0;
     if ((~bits & simt::low_bits(w.next() - word * slot_map::slots_per_word)) != 0) return 0;

@@ -3,9 +3,9 @@
 //   unused --claimed by a refill--> active --all slots claimed--> full or partial --acquired--> active (reused) --> ... --all free-->
 //   unused segment map                     a shard's word                partial list                  a shard's word
 //
-// An active span belongs to a shard, or to the thread that just took it from one. A full span is in no list: the next free in it lists it.
-// Where a span passes from one place to the next, no thread finds it in between. Such a move is a *relocation*, and relocation_count counts
-// it: a request is refused only after a search that no relocation crossed.
+// An active span belongs to a shard, or to the thread that just took it from one. A full span is in no list: the next free of one of its
+// slots puts it into the partial list. While a span moves from one of these places to the next, no thread finds it. Such a move is a
+// *relocation*, and relocation_count counts it: a request is refused only after a search that no relocation crossed.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/layout.hpp>
@@ -21,12 +21,13 @@ using structures::relocation_count;
 using structures::segment_map;
 using structures::warp_group;
 
-// Classes that may have something, a bit each. A set bit may be wrong; a clear one is not, except during a relocation.
+// A set of size classes, a bit each: those that may have an active span, or those that may have a partial one. A set bit may be wrong. A
+// clear bit is wrong only during a relocation.
 struct class_set {
   uint64_t* word = nullptr;
 
-  // consume_release and acq_rel: add() pairs with erase(). Either the erasing thread's second look sees what the other one brought, or the
-  // other one's bit comes after the erasure.
+  // consume_release and acq_rel: add() pairs with erase(). Either the second look of the thread that erases finds the span of the thread
+  // that adds, or the added bit comes after the erasure.
   GPUHEAP_FN void add(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_or(uint64_t{1} << c, simt::consume_release); }
   GPUHEAP_FN void erase(unsigned c) const { simt::global_ref<uint64_t>{*word}.fetch_and(~(uint64_t{1} << c), simt::acq_rel); }
   // relaxed: a hint, or part of a search that ends with relocation_count::read_end().
@@ -34,32 +35,32 @@ struct class_set {
   [[nodiscard]] GPUHEAP_FN bool has(unsigned c) const { return (load() >> c & 1) != 0; }
 };
 
-// The words that all threads share, and what can be done with one span. The control block begins with it, in device memory. Out-of-line
-// functions get its address, never a view by reference, so a kernel pays no stack frame for them.
+// The words that all threads share, and the operations on one span. The control block, in device memory, begins with this struct.
+// Out-of-line functions get its address. A reference to a kernel's own view would force that view into a stack frame.
 struct alignas(128) spans {
   layout at;
   segment_map map;
-  unsigned segments_there = 0;           // segments that have memory; there is room for at.num_segments(). Set by the host
-  unsigned pages_there = 0;              // the same in pages. Set by the host
-  unsigned peak_held = 0;                // the most pages held before segments were removed. Set by the host
+  unsigned segments_there = 0;           // segments that have memory, of at.num_segments(). No kernel of a program changes it
+  unsigned pages_there = 0;              // the same in pages
+  unsigned peak_held = 0;                // the most pages held until segments were last removed
   alignas(128) unsigned num_free = 0;    // free pages
-  alignas(128) unsigned least_free = 0;  // the fewest that were ever free
+  alignas(128) unsigned least_free = 0;  // the fewest pages that were ever free
   alignas(128) uint64_t relocation_word = 0;
   alignas(128) uint64_t active_word = 0;                       // bit c: a shard of class c may have a span
   alignas(128) uint64_t partial_word = 0;                      // bit c: class c may have a partial span
   alignas(128) unsigned held[size_classes::count]{};           // pages of each class's spans
-  alignas(128) unsigned inactive[size_classes::count]{};       // spans of each class that are not active; for a moment below zero
+  alignas(128) unsigned inactive[size_classes::count]{};       // spans of each class that are not active. May be below zero for a moment
   alignas(128) unsigned failed_reuses[size_classes::count]{};  // reuse_failures of each class
   alignas(128) unsigned cursor[size_classes::count]{};         // the page after the partial span that was sampled last
 
   // The outcomes of searches; see refuse().
-  alignas(128) uint64_t refused[size_classes::count]{};  // of the last search for each class that found nothing: the relocation count | 1
-  alignas(128) uint64_t refused_as[size_classes::count]{};  // and the search's number
-  alignas(128) uint64_t searches = 0;                       // that have begun
-  uint64_t refused_last = 0;                                // of the last search for any class that found nothing {number : 58, class : 6}
-  uint64_t refused_large = 0;  // of the last search for contiguous pages that found none {number : 41, pages : 23}
+  alignas(128) uint64_t refused[size_classes::count]{};     // the relocation count | 1 at each class's last search that found nothing
+  alignas(128) uint64_t refused_as[size_classes::count]{};  // the number of that search
+  alignas(128) uint64_t searches = 0;                       // searches that have begun
+  uint64_t refused_last = 0;                                // the last search for any class that found nothing: {number : 58, class : 6}
+  uint64_t refused_large = 0;  // the last search for contiguous pages that found none: {number : 41, pages : 23}
 
-  // By reference: its members are read where they are used, and none stays in a register across an atomic.
+  // Returned by reference, so that each member is loaded where it is used, and none stays in a register across an atomic.
   [[nodiscard]] GPUHEAP_FN segment_map const& segments() const { return map; }
   [[nodiscard]] GPUHEAP_FN relocation_count relocations() { return {&relocation_word}; }
   [[nodiscard]] GPUHEAP_FN class_set active_classes() { return {&active_word}; }
@@ -69,18 +70,18 @@ struct alignas(128) spans {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> failed_reuses_of(unsigned c) { return simt::global_ref<unsigned>{failed_reuses[c]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> cursor_of(unsigned c) { return simt::global_ref<unsigned>{cursor[c]}; }
 
-  // Begins a search for memory and returns its number, from 1 on. A search sees all that came before the searches with smaller numbers
-  // began. So if one finds nothing, every request that began to search before it may be refused too: at some moment since then, nothing was
-  // there. Otherwise threads that are all to be refused would cross each other's searches, and each would search as often as all of them
-  // together relocate something.
+  // Begins a search for memory and returns its number, from 1 on. A search sees every change that came before a search with a smaller
+  // number began. So if a search finds nothing, every request that began to search before it may be refused too: at some moment since then,
+  // no memory was free. Without this rule, threads that are all to be refused would cross each other's searches, and each would search
+  // again after every relocation of another thread.
   [[nodiscard]] GPUHEAP_FN uint64_t begin_search() {
-    // acq_rel: numbers are ordered, and so is what their threads did before.
+    // acq_rel: the additions are ordered, and with them what each thread did before its own.
     return simt::global_ref<uint64_t>{searches}.fetch_add(1, simt::acq_rel) + 1;
   }
   // Records that a search for class c found nothing. `now`: the relocation count, quiet, and the same before and after the search. `which`:
   // the search's number, or 0 if it has none.
   GPUHEAP_FN void refuse(unsigned c, uint64_t now, uint64_t which) {
-    // release, all: a thread that believes this has seen what the search saw. Pairs with refused_since() and still_exhausted().
+    // release, all: a thread that acts on this record acquires what the search saw. Pairs with refused_since() and still_exhausted().
     simt::global_ref<uint64_t>{refused[c]}.store(now | 1, simt::release);
     if (which == 0) return;
     simt::global_ref<uint64_t>{refused_as[c]}.store(which, simt::release);
@@ -90,14 +91,15 @@ struct alignas(128) spans {
   GPUHEAP_FN void refuse_large(unsigned n, uint64_t which) {
     simt::global_ref<uint64_t>{refused_large}.store(which << 23 | n, simt::release);
   }
-  // Whether a search that began after search number `which` found nothing for class c, or for a smaller class, whose memory would have
-  // done.
+  // Whether a search that began after search number `which` found nothing for class c, or nothing for a smaller class, whose requests the
+  // memory of class c would also have served.
   [[nodiscard]] GPUHEAP_FN bool refused_since(unsigned c, uint64_t which) {
     // acquire, both: pair with refuse().
     uint64_t const last = simt::global_ref<uint64_t>{refused_last}.load(simt::acquire);
     return simt::global_ref<uint64_t>{refused_as[c]}.load(simt::acquire) > which || (last >> 6 > which && (last & 63) <= c);
   }
-  // The same for n contiguous pages. A search for slots would have taken the pages of one slot; half of an extent lies in one segment.
+  // The same for n contiguous pages. The refusal of a slot of n / 2 pages or fewer counts too: of n contiguous free pages, at least half
+  // lie in one segment, and the search for the slot would have taken them.
   [[nodiscard]] GPUHEAP_FN bool refused_large_since(unsigned n, uint64_t which) {
     // acquire, both: pair with refuse() and refuse_large().
     uint64_t const large = simt::global_ref<uint64_t>{refused_large}.load(simt::acquire),
@@ -110,7 +112,7 @@ struct alignas(128) spans {
   // Whether another search for class c would find nothing either: nothing was relocated since the last one, no span of the class or a
   // larger one is partial, no page is free, and no other class has an active span. One thread.
   GPUHEAP_COLD bool still_exhausted(unsigned c) {
-    // relaxed, both: a guess. An acquire would cost the thread its L1, and mostly the guess says no.
+    // relaxed, both: a guess, which mostly says no. An acquire would empty the SM's L1.
     if (simt::global_ref<uint64_t>{refused[c]}.load(simt::relaxed) != (relocations().glance() | 1)) return false;
     // acquire: pairs with refuse().
     uint64_t const then = simt::global_ref<uint64_t>{refused[c]}.load(simt::acquire), now = relocations().read_begin();
@@ -121,24 +123,26 @@ struct alignas(128) spans {
 
   // ---- the end of a span's use
 
-  // Puts a span into the partial list. It may have ended meanwhile: then the bit stands for nothing, and a thread that finds it clears it.
+  // Puts the span at `page` into the partial list of class c. If the span has ended meanwhile, its bit is stale, and the thread that finds
+  // the bit clears it.
   GPUHEAP_FN void list(unsigned c, unsigned page) {
     at.partial_tree(c).set(page);
     partial_classes().add(c);
   }
 
-  // Ends the span if `h` says that it is not active and all of its slots are free. True: the caller owns the memory, and must release it.
+  // Ends the span if `h` says that it is not active and all of its slots are free. Returns whether it did; the caller then owns the memory,
+  // and must release it.
   GPUHEAP_FN bool end_if_empty(unsigned page, span_header h) {
     if (h.is_active() || (h.bits & span_header::slots) == 0) return false;
     if (h.full_groups() != slot_map::groups_for(slot_map::words_for(at.span_slots(h)))) return false;
-    // relay: acquires every free of the span: each was counted in this word, or in one that was counted here. If the exchange fails,
-    // another thread has made the span active, and tests the same when it deactivates it.
+    // relay: acquires every free of the span. Each was counted in this word, or in a word whose count was counted in this one. If the
+    // exchange fails, another thread has made the span active, and makes this test when it deactivates the span.
     uint64_t expected = h.bits;
     return at.header(page).compare_exchange(expected, span_header::unused(h.generation()).bits, simt::relay, simt::relaxed);
   }
 
-  // Counts a group that became entirely free. If the span is by now too, ends it and returns its header: the caller must release it. Else
-  // 0. Any thread.
+  // Counts a group that became entirely free. If all slots of the span are free now, ends the span and returns its header; the caller must
+  // release the span. Otherwise returns 0. Any thread.
   GPUHEAP_COLD uint64_t count_full_group(unsigned page) {
     // relay: carries the frees of the group to the thread that ends the span.
     span_header const h{at.header(page).fetch_add(span_header::full_one, simt::relay) + span_header::full_one};
@@ -155,10 +159,10 @@ struct alignas(128) spans {
     at.slots_of(page).clear(at.span_slots(h), g.rank(), g.size());
     clear_tags(page, h.of_segments(), g.rank(), h.length(), g.size());
   }
-  // Returns the segment for which rejoin() is due, or segment_map::none.
+  // The second step. Returns the segment for which the caller has to call rejoin(), or segment_map::none.
   GPUHEAP_COLD unsigned release(unsigned page, uint64_t header) {
     span_header const h{header};
-    // Whether or not the span is listed, no thread shall find it there. The next use lists it only after the memory was released.
+    // No thread may find the span in the partial list any more, if it is there. The memory's next use lists a span only after this release.
     at.partial_tree(h.size_class()).erase(page);
     return release_memory(page, h.length(), h.of_segments(), h.size_class());
   }
@@ -168,7 +172,8 @@ struct alignas(128) spans {
     GPUHEAP_NO_UNROLL
     for (unsigned i = from; i < to; i += step) tags[i].store(0, simt::relaxed);
   }
-  // Writes the tags of a span's units. relaxed: published with the span. A thread that reads the old tag has a pointer that is not live.
+  // Writes the tags of a span's units. relaxed: the tags are published with the span. Only a thread whose pointer is not live can read an
+  // old tag.
   GPUHEAP_FN void write_tags(unsigned page, bool of_segments, span_tag first, unsigned length) {
     auto const tags = at.unit_tags(page, of_segments);
     span_tag::word tag = first.bits;
@@ -181,6 +186,7 @@ struct alignas(128) spans {
     GPUHEAP_NO_UNROLL
     for (; i < length; ++i, tag += span_tag::one_further) tags[i].store(tag, simt::relaxed);
   }
+  // Releases `length` units of a span of class c, from `page` on. Returns what release() returns.
   GPUHEAP_FN unsigned release_memory(unsigned page, unsigned length, bool of_segments, unsigned c) {
     // relaxed: a hint.
     held_pages(c).fetch_sub(of_segments ? length << at.lg_pages : length, simt::relaxed);
@@ -192,8 +198,8 @@ struct alignas(128) spans {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> tag_of_extent(unsigned page, unsigned n) const {
     return page % 64 == 0 && n >= 64 ? at.segment_tag(page / 64) : at.page_tag(page);
   }
-  // segment_map's put_leaf(), release_pages() and rejoin(), step by step. Each step is out of line and reads what it needs again, so a
-  // kernel that frees needs few registers.
+  // The functions below do what segment_map's put_leaf(), release_pages() and rejoin() do, in smaller steps. Each step is out of line and
+  // loads what it needs again, so a kernel that frees needs few registers.
   GPUHEAP_COLD void release_segments(unsigned first, unsigned n) {
     segments().count_free(n << layout::lg_pages);
     // Ends: `n` falls, by the segments of one leaf a pass.
@@ -240,8 +246,9 @@ struct alignas(128) spans {
   GPUHEAP_COLD bool erase_broken(unsigned s) { return at.broken_tree().take(s); }
   GPUHEAP_COLD void make_broken(unsigned s) { at.broken_tree().set(s); }
 
-  // Clears the metadata of spans that lanes of `ended`, a subset of `here`, have ended: all lanes clear one after the other. All lanes of
-  // `here` call, each with its own heap's words. `page` and `header` name the span that a lane ended, and that lane calls release() then.
+  // Clears the metadata of the spans that the lanes of `ended`, a subset of `here`, have ended: all lanes of `here` together clear one span
+  // after the other. All of them call, each on the heap of its own pointer. `page` and `header` name the span that the calling lane ended;
+  // that lane then calls release().
   GPUHEAP_FN void clear_ended(lane_mask here, lane_mask ended, unsigned page, uint64_t header) {
     GPUHEAP_NO_UNROLL
     for (; ended != 0; ended &= ended - 1) {
@@ -252,11 +259,12 @@ struct alignas(128) spans {
     simt::sync_warp(here);
   }
 
-  // Ends the activity of a span: subtracts `subtract`, which includes `active`, from its header; then releases the span, or lists it.
-  // Without `put_on_list` it stays off the list, since all of its words are marked unlisted; unless a free has listed it, and a refill has
-  // taken it from there, meanwhile (`relist`). One thread, during a relocation.
+  // Makes a span inactive: subtracts `subtract`, which includes the flag `active`, from its header. Then releases the span if all of its
+  // slots are free, and lists it otherwise. `put_on_list` false: all words of the span are marked as unlisted, so it is listed only if its
+  // header says `relist`. The flag says that a free has listed the span meanwhile, and that a refill has taken it from the list. One
+  // thread, during a relocation.
   GPUHEAP_COLD void deactivate(unsigned page, uint64_t subtract, bool put_on_list) {
-    // relay: all that was taken of the span was counted before, by this thread or by one whose account() it acquired.
+    // relay: every take of the span's slots was counted before, by this thread or by one whose account() this thread acquired.
     span_header const h{at.header(page).fetch_sub(subtract, simt::relay) - subtract};
     if (end_if_empty(page, h)) {
       clear_metadata(lane_mask{1} << simt::lane_id(), page, h);

@@ -1,17 +1,16 @@
-// Checks the invariants of a heap at rest. Host only: for tests, and for users who suspect their heap (heap::verify).
+// Checks the invariants of a heap that no kernel uses. Host only: for tests, and for users who suspect that their heap is damaged
+// (heap::verify).
 //
-// At rest means that no kernel is running on the heap. Then:
-//   1. no relocation is open, and every page is exactly one of: free (in a whole segment or a broken one), in a span, in a large
-//   allocation;
+// While no kernel runs on the heap:
+//   1. no relocation is open, and every page is either free (in a whole segment or a broken one), in a span, or in a large allocation;
 //   2. free memory has no tag and an unused header; used memory has the tags that its header implies;
 //   3. a span's group counts and its header's count say how many words and groups are entirely free;
 //   4. a span is active exactly if one shard holds it; the unclaimed slots of a new span have bit 0;
-//   5. a span with a free slot can be found: it is in the partial list, or a shard holds it; no inactive span is entirely free;
-//   6. every set bit of a tree has its summary bits, and every class with active or partial spans is in the set of that kind; a segment
-//   with
-//      free pages is among the broken ones, and none is both whole and broken, or broken with all its pages free;
-//   7. a segment without memory has nothing of all this;
-//   8. the counters of free pages, and of pages held by each class, are right.
+//   5. a search can find each span with a free slot: in the partial list or in a shard; no inactive span is entirely free;
+//   6. the summary bits above each set bit of a tree are set; the class of each active or partial span is in the set of such classes;
+//   7. a segment with separate free pages is in the tree of broken segments; it is not a whole one, and not all of its pages are free;
+//   8. a segment without memory is in no tree, and has no free page and no tag;
+//   9. the counters of free pages, and of the pages that each class holds, are right.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/image.hpp>
@@ -22,16 +21,16 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
-// The findings of a walk over a heap at rest.
+// The result of verify().
 struct audit {
   std::string problem;  // empty: every invariant holds
   simt::size_t free_bytes = 0, spans = 0, large_allocations = 0;
-  simt::size_t live_slots = 0;  // claimed and not freed
-  simt::size_t live_bytes = 0;  // of those slots, and of large allocations
+  simt::size_t live_slots = 0;  // slots that were claimed and not freed
+  simt::size_t live_bytes = 0;  // bytes of the live slots and of the large allocations
 };
 
-// Walks the whole heap, whose control block begins with `heap`, a sharded::spans. A template, so programs that do not use it compile none
-// of it. Waits for the stream; no kernel may be running on the heap.
+// Checks the whole heap, whose control block begins with `heap`, a sharded::spans. A template, so that programs that do not use it compile
+// none of it. Waits for the stream; no kernel may be running on the heap.
 template <class Spans>
 [[nodiscard]] audit verify(layout const& at, Spans const* heap, stream_ref stream) {
   detail::image<Spans> const now{at, heap, stream};
@@ -50,10 +49,10 @@ template <class Spans>
     for (unsigned k = 0; k < at.num_shards(); ++k) {
       shard_word const w{now.shards[size_t{(c << at.lg_shards) + k} * at.shard_stride]};
       if (!w.has_span()) {
-        if (!w.is_idle()) fail("class " + std::to_string(c) + " has a shard that nobody replaces");
+        if (!w.is_idle()) fail("class " + std::to_string(c) + " has a shard whose refill or reset never ended");
         continue;
       }
-      if (!w.has_room()) fail("class " + std::to_string(c) + " has a used-up shard that nobody replaces");
+      if (!w.has_room()) fail("class " + std::to_string(c) + " has a used-up shard that no thread refills");
       if (!now.header(w.page()).serves(c))
         fail("a shard of class " + std::to_string(c) + " holds " + name(w.page()) + ", which does not serve it");
       if (holder[w.page()].has_span()) fail(name(w.page()) + " is held by two shards");
@@ -65,7 +64,7 @@ template <class Spans>
 
   std::vector<unsigned> held(at.num_classes);
   unsigned free_pages = 0;
-  // Ends: `page` rises: every pass goes on after what it looked at.
+  // Ends: `page` rises: every pass continues behind the page, the span or the allocation that it checked.
   for (unsigned page = 0; page < num_pages;) {
     span_header const h = now.header(page);
     unsigned const s = page >> at.lg_pages;
@@ -91,7 +90,7 @@ template <class Spans>
       }
       for (unsigned i = page; i < end; ++i) {
         unsigned const segment = i / 64;
-        // The allocation has all of this segment.
+        // Whether the allocation covers all of this segment.
         bool const all = segment * 64 >= page && segment * 64 + 64 <= end;
         span_tag::word const of_segment = all ? (segment * 64 == page ? span_tag::large_head : 0) : span_tag::broken_up;
         if (now.segment_tag(segment) != of_segment) fail(name(i) + " is in a large allocation and its segment has another tag");
@@ -118,7 +117,7 @@ template <class Spans>
       if (!h.of_segments() && now.segment_tag(s) != span_tag::broken_up)
         fail(name(page) + " is in a span, and its segment is not broken up");
       if (!tag.is_slotted() || tag.size_class() != c || tag.length() != length || tag.distance() != i)
-        fail(name(page) + " has a tag unlike its span");
+        fail(name(page) + " has a tag that does not match its span");
     }
     for (unsigned i = 0; i < span_pages; ++i) {
       if (now.is_free(page + i)) fail(name(page + i) + " is free and in a span");
@@ -133,7 +132,7 @@ template <class Spans>
           continue;
         }
         uint64_t const bits = now.words[size_t{page} * at.words_per_page + w] & slot_map::all_slots, has = slot_map::slots_in(w, num_slots);
-        if ((bits | has) != slot_map::all_slots) fail(name(page) + " lacks a bit beyond its end");
+        if ((bits | has) != slot_map::all_slots) fail(name(page) + " has bit 0 for a slot beyond its end");
         free_slots += simt::popcount(bits & has);
         full_words += bits == slot_map::all_slots;
       }
@@ -146,13 +145,13 @@ template <class Spans>
     if (is_held && !holder[page].is_reused()) handed_out -= holder[page].num_slots() - holder[page].next();
     if (is_held &&
         holder[page].num_claims() > (holder[page].is_reused() ? slot_map::words_for(num_slots) * slot_map::slots_per_word : num_slots))
-      fail(name(page) + " is shorter than its shard says");
+      fail(name(page) + " has fewer slots than its shard says");
     if (free_slots > handed_out) fail(name(page) + " has more freed slots than were handed out");
     if (h.accounted() != (is_held && holder[page].is_reused() ? holder[page].next() : 0))
-      fail(name(page) + " has a wrong account of its reused");
+      fail(name(page) + " has a wrong number of accounted claims");
     bool const listed = now.has(now.here(at.partial_tree(c)), page) && (now.block.partial_word >> c & 1) != 0;
-    if (!is_held && free_slots == num_slots) fail(name(page) + " is empty and was not released");
-    if (!is_held && free_slots != 0 && !listed) fail(name(page) + " has free slots that nobody can find");
+    if (!is_held && free_slots == num_slots) fail(name(page) + " has no live slot and was not released");
+    if (!is_held && free_slots != 0 && !listed) fail(name(page) + " has free slots and is not in the partial list");
     found.live_slots += handed_out - free_slots;
     found.live_bytes += size_t{handed_out - free_slots} * size_classes::slot_bytes(c);
     page += span_pages;
@@ -164,10 +163,12 @@ template <class Spans>
     if (pages == 0) continue;
     if (now.is_whole(s)) fail("segment " + std::to_string(s) + " is whole and broken up");
     if (pages == ~uint64_t{0}) fail("segment " + std::to_string(s) + " is broken up and all free");
-    if (!now.has(now.here(at.broken_tree()), s)) fail("segment " + std::to_string(s) + " has free pages that nobody can find");
+    if (!now.has(now.here(at.broken_tree()), s))
+      fail("segment " + std::to_string(s) + " has free pages and is not in the tree of broken segments");
   }
   for (unsigned s = num_segments; s < at.num_segments(); ++s) {
-    if (now.is_whole(s) || now.pages[s] != 0 || now.segment_tag(s) != 0) fail("segment " + std::to_string(s) + " is in use and not there");
+    if (now.is_whole(s) || now.pages[s] != 0 || now.segment_tag(s) != 0)
+      fail("segment " + std::to_string(s) + " has no memory and is in use");
   }
   auto const check_tree = [&](bitmap_tree const& tree, unsigned leaves, std::string const& which) {
     auto const missing = now.missing_summary(now.here(tree), leaves);

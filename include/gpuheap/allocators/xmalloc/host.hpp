@@ -1,4 +1,4 @@
-// The host's side of xmalloc: its initialisation and its check. Included by xmalloc.hpp.
+// The host functions of xmalloc: its initialisation and its check. xmalloc.hpp includes this file.
 #pragma once
 
 #include <gpuheap/allocators/xmalloc.hpp>
@@ -11,7 +11,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace detail {
 
-// Kernel, one thread.
+// Kernel, one thread: stores the state.
 template <class A>
 struct write_xmalloc_state {
   A heap;
@@ -19,7 +19,7 @@ struct write_xmalloc_state {
   GPUHEAP_FN void operator()(unsigned) const { *heap.state_ = first; }
 };
 
-// Kernel, after that: thread i makes cell i of every queue that has one.
+// Kernel that runs after write_xmalloc_state: thread i initialises cell i of every queue that has so many cells.
 template <class A>
 struct init_xmalloc {
   A heap;
@@ -34,7 +34,7 @@ struct init_xmalloc {
   }
 };
 
-// Kernel, one thread: counts, and mistakes by number.
+// Kernel, one thread: counts, and stores the number of the last fault that it finds.
 template <class A>
 struct check_xmalloc {
   A heap;
@@ -124,14 +124,14 @@ typename basic_xmalloc<Config, Backing>::report basic_xmalloc<Config, Backing>::
   report r{{}, found[0], found[1], found[2], found[3], found[4]};
   static constexpr char const* problems[] = {
       "",
-      "a lane is said to wait for a refill, or to refill, and no kernel runs",
+      "a lane counts as waiting for a refill, or as refilling, and no kernel runs",
       "a second level has lost or gained places or entries",
-      "a superblock of a second level has no free block, or one that it does not have",
+      "a superblock of a second level has no free block, or a bit beyond its last block",
       "a superblock is in the second level of another class",
       "a superblock is twice in a second level",
       "the number of wholly free superblocks is wrong",
       "a list of the first level has lost or gained places",
-      "what is in a list of the first level is no block of its class",
+      "a list of the first level has an entry that is no block of its class",
       "a block's header does not lead to its superblock",
       "a block is in a list of the first level and free in its superblock",
   };

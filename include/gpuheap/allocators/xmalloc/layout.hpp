@@ -1,5 +1,5 @@
-// Where things lie in xmalloc's memory, and its words: the tag before every payload, the origin in every block's header, the refill word of
-// a class.
+// The layout of xmalloc's memory, and its words: the tag before every payload, the origin in every block's header, the refill word of a
+// class.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -15,8 +15,9 @@ struct xmalloc_config {
   unsigned blocks_per_superblock = 32;  // 2 to 32
   unsigned lists_per_class = 4;         // a power of two
   unsigned list_capacity = 256;         // a power of two from 2 on
-  unsigned merge_below = 256;           // bytes
-  unsigned spare_percent = 10;          // of the heap: what each class keeps of wholly free superblocks
+  unsigned merge_below = 256;           // requests of fewer bytes are merged
+  // A wholly free superblock goes back to the backing while the second level of its class holds more than this percentage of the heap.
+  unsigned spare_percent = 10;
 };
 
 namespace detail {
@@ -26,7 +27,7 @@ namespace detail {
 //   bit  0       12                           22                 29     30
 //        | check | distance to the block / 16 | usable bytes / 4 | live | kind |
 //
-//   distance, usable   of a piece: from the payload of the merged block that it lies in; how much of it may be used
+//   distance, usable   in a piece's tag only: the distance from the merged block's payload, and the bytes that may be used
 struct xmalloc_tag {
   using word = simt::uint32_t;
   static constexpr word live = word{1} << 29;
@@ -39,7 +40,7 @@ struct xmalloc_tag {
   [[nodiscard]] GPUHEAP_HD static constexpr xmalloc_tag of_piece(unsigned distance, unsigned usable, word check) {
     return {word{piece_kind} << 30 | live | usable / 4 << 22 | distance / 16 << 12 | check};
   }
-  // The last word of a tag at the address `p` of the heap at `heap`; one other word in 4096 looks the same.
+  // The check field of a tag below the payload `p`, in the heap at `heap`. One in 4096 random words has the same field.
   [[nodiscard]] GPUHEAP_HD static word check_of(simt::uintptr_t p, simt::uintptr_t heap) {
     return static_cast<word>((p ^ heap) >> 4) * 0x9e3779b1u >> 20;
   }
@@ -116,29 +117,32 @@ struct xmalloc_layout {
   // The bytes of a block's payload.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t class_bytes(unsigned c) { return block_bytes(c) - header_bytes; }
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t superblock_bytes(unsigned c) { return header_bytes + num_blocks * block_bytes(c); }
-  // num_classes or more: none has such blocks.
+  // The smallest class whose payload holds `bytes`; num_classes or more if there is none.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned class_for(simt::size_t bytes) {
     return simt::ceil_log2(simt::ceil_div(bytes + header_bytes, Config.smallest_block_bytes));
   }
   static_assert(class_for(1) == 0 && class_for(class_bytes(0)) == 0 && class_for(class_bytes(0) + 1) == 1 &&
                 class_for(class_bytes(num_classes - 1)) == num_classes - 1 && class_for(class_bytes(num_classes - 1) + 1) == num_classes);
 
-  // The allocator's own bytes begin with `state`; of each class:
+  // The allocator's own bytes begin with `state`, which has a class_state for each class.
   struct class_state {
     simt::uint64_t refill = 0;
-    simt::uint32_t superblocks = 0;      // held
-    simt::uint32_t wholly_free = 0;      // of these, listed ones without a block out; signed, while a free is about to count
-    simt::uint32_t second_capacity = 0;  // this and the rest: constant
-    simt::uint32_t spare = 0;            // listed superblocks from which on wholly free ones go back
+    simt::uint32_t superblocks = 0;  // superblocks of the class
+    // The number of superblocks in the second level whose blocks are all free. It may be below zero until a free has counted one.
+    simt::uint32_t wholly_free = 0;
+    simt::uint32_t second_capacity = 0;  // this member and the next two are constant
+    simt::uint32_t spare = 0;            // if the second level holds more superblocks than this, wholly free ones go back
     simt::uint64_t second_at = 0;
   };
   static_assert(sizeof(class_state) == 32, "a sector of its own");
   struct state {
-    simt::uint64_t moves = 0;       // blocks and superblocks under way between queues, superblocks and backing; not those of a refill
-    simt::uint64_t own_bytes = 0;   // this and the next: constant
+    // A relocation_count of blocks and superblocks that move between queues, superblocks and backing. The blocks that a refill brings to
+    // the first level are not counted.
+    simt::uint64_t moves = 0;
+    simt::uint64_t own_bytes = 0;   // this member and the next are constant
     simt::uint64_t heap_bytes = 0;  // the most that the backing can have
     simt::uint64_t unused = 0;
-    simt::uint32_t found[8] = {};  // by verify()'s kernel
+    simt::uint32_t found[8] = {};  // results of verify()'s kernel
     class_state classes[num_classes];
   };
 
@@ -147,7 +151,8 @@ struct xmalloc_layout {
     return first_level_at + (c * num_lists + l) * queue::bytes_for(Config.list_capacity);
   }
   static constexpr simt::size_t second_level_at = first_level_at + num_classes * num_lists * queue::bytes_for(Config.list_capacity);
-  // The places of the second level of class c in a heap of so many bytes: as many as superblocks fit, and one more.
+  // The places of the second level of class c in a heap of `region_bytes`: more than superblocks fit, rounded up to a power of two, at
+  // least 256.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::uint32_t second_capacity(simt::size_t region_bytes, unsigned c) {
     simt::size_t const most = region_bytes / superblock_bytes(c) + 1;
     simt::uint32_t const places = most >= simt::size_t{1} << 30 ? simt::uint32_t{1} << 30 : simt::uint32_t{1} << simt::ceil_log2(most);

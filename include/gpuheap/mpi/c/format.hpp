@@ -1,5 +1,5 @@
-// Values as text in memory: sprintf and snprintf, with the C library's conversions of integers, floating-point numbers, letters, texts and
-// pointers. Device code.
+// sprintf and snprintf, with the C library's conversions of integers, floating-point numbers, characters, strings and pointers. Device
+// code.
 #pragma once
 
 #include <gpuheap/mpi/c/numbers.hpp>
@@ -12,7 +12,7 @@ namespace detail {
 // One argument of a call with a format.
 struct argument {
   enum class kind { none, whole, floating, pointer } what = kind::none;
-  simt::uint64_t whole = 0;  // sign-extended if its type is signed
+  simt::uint64_t whole = 0;  // an integer, sign-extended if its type is signed
   double floating = 0;
   void const* pointer = nullptr;
 
@@ -32,10 +32,10 @@ struct argument {
   }
 };
 
-// Takes letters, and keeps those that fit.
+// A destination for characters. It stores those that fit, and counts all.
 struct text_sink {
   char* to;
-  simt::size_t room;  // the end's zero byte included
+  simt::size_t room;  // the size of the destination, the final zero included
   simt::size_t length = 0;
 
   GPUHEAP_FN void put(char c) {
@@ -50,15 +50,15 @@ struct text_sink {
   }
 };
 
-// The part of a conversion between the % and its letter.
+// A conversion specification: the parts between the % and its letter, and the letter.
 struct conversion {
   bool left = false, zeros = false, plus = false, space = false, other_form = false;
   int width = 0, precision = -1;
-  int longs = 0;  // l: 1, ll: 2, h: -1, hh: -2
+  int longs = 0;  // the length modifier; l: 1, ll: 2, h: -1, hh: -2
   char letter = '\0';
 };
 
-// Writes `prefix` and the digits of a number, padded to the conversion's width.
+// Writes `prefix` and `length` digits, padded to the conversion's width with blanks or, if `zeros`, with zeros.
 GPUHEAP_COLD inline void put_number(text_sink& out, conversion const& c, char const* prefix, char const* digits, int length, bool zeros) {
   int const before = static_cast<int>(strlen(prefix)), blank = c.width - before - length;
   if (!c.left && !zeros) out.fill(' ', blank);
@@ -81,7 +81,7 @@ GPUHEAP_COLD inline void put_whole(text_sink& out, conversion const& c, argument
   bool const has_sign = c.letter == 'd' || c.letter == 'i';
   simt::uint64_t value = given.what == argument::kind::pointer ? reinterpret_cast<simt::uintptr_t>(given.pointer) : given.whole;
   if (c.letter != 'p' && c.longs <= 0) {
-    // The value is cut to the width that the conversion names.
+    // The value is truncated to the integer type that the length modifier names.
     unsigned const unused = c.longs == -2 ? 56 : c.longs == -1 ? 48 : 32;
     value = has_sign ? static_cast<simt::uint64_t>(static_cast<long long>(value << unused) >> unused) : value << unused >> unused;
   }
@@ -92,7 +92,7 @@ GPUHEAP_COLD inline void put_whole(text_sink& out, conversion const& c, argument
   char digits[most];
   char* begin = digits_before(digits + most, value, base, c.letter == 'X');
   int const wanted = c.precision < 0 ? 1 : c.precision < most - 2 ? c.precision : most - 2;
-  // Ends: when there are so many digits.
+  // Ends: when there are `wanted` digits.
   while (digits + most - begin < wanted) *--begin = '0';
   if (c.letter == 'o' && c.other_form && (begin == digits + most || *begin != '0')) *--begin = '0';
   char const* prefix = negative ? "-" : has_sign && c.plus ? "+" : has_sign && c.space ? " " : "";
@@ -100,7 +100,8 @@ GPUHEAP_COLD inline void put_whole(text_sink& out, conversion const& c, argument
   put_number(out, c, prefix, begin, static_cast<int>(digits + most - begin), c.zeros && c.precision < 0);
 }
 
-// A number's decimal digits d.ddd x 10^exponent, `count` of them, rounded; 0 < value. Exact to 17 digits but for the last one.
+// Computes the first `count` decimal digits of `value` > 0, rounded, and the exponent: value = d.ddd x 10^exponent. It computes at most 17
+// digits, the last of which may be wrong; further digits are zeros.
 GPUHEAP_COLD inline void decimal(double value, int count, char* digits, int& exponent) {
   exponent = static_cast<int>(floor(log10(value)));
   constexpr int most = 17;
@@ -142,20 +143,20 @@ GPUHEAP_COLD inline void put_floating(text_sink& out, conversion c, double value
   exponent = 0;
   if (value != 0) {
     if (!by_exponent) {
-      // A value that rounds up to one more digit before the point has one digit more than requested.
+      // If rounding adds a digit before the point, there is one digit more than the precision asks for.
       int const before = value < 1 ? 0 : static_cast<int>(floor(log10(value)));
       decimal(value, precision + before + 1 < 1 ? 1 : precision + before + 1, digits, exponent);
     } else {
       decimal(value, precision + 1, digits, exponent);
     }
   }
-  auto const digit = [&](int place) -> char {  // of 10^-place
+  auto const digit = [&](int place) -> char {  // the digit with the weight 10^-place
     int const at = by_exponent ? place : place + exponent;
     int const have = by_exponent ? precision + 1 : precision + (exponent > 0 ? exponent : 0) + 1;
     return value == 0 || at < 0 || at >= have ? '0' : digits[at];
   };
   if (!by_exponent && value != 0 && exponent < 0) {
-    // A value below 1 is rounded to a whole number of units of its last place.
+    // A value below 1 is rounded to a multiple of its last place.
     auto whole = static_cast<simt::uint64_t>(rint(scaled(value, precision < 18 ? precision : 18)));
     int const places = precision < 18 ? precision : 18;
     for (int i = places; i > 0; --i, whole /= 10) digits[i] = static_cast<char>('0' + whole % 10);
@@ -193,10 +194,11 @@ GPUHEAP_COLD inline void put_text(text_sink& out, conversion const& c, char cons
   if (c.left) out.fill(' ', blank);
 }
 
-// Reads what follows a %, up to its letter. Returns the letter's position. Widths written as * come from the arguments.
+// Reads a conversion specification from the character after the % on. Returns the position of its letter. next_number() gives the value of
+// a width or precision that is written as *.
 template <class Next>
 GPUHEAP_FN char const* read_conversion(char const* at, conversion& c, Next&& next_number) {
-  // Ends: at the first letter that is no flag.
+  // Ends: at the first character that is not a flag.
   for (;; ++at) {
     if (*at == '-') {
       c.left = true;
@@ -237,7 +239,7 @@ GPUHEAP_FN char const* read_conversion(char const* at, conversion& c, Next&& nex
   return at;
 }
 
-// Formats into `out`. Returns the length of the whole text, even if only a part of it fits.
+// Formats into `out`. Returns the length of the whole text, even if only a part of it fits into `out`.
 GPUHEAP_COLD inline int format_text(text_sink& out, char const* format, argument const* values, int count) {
   int next = 0;
   argument const nothing;
@@ -281,7 +283,8 @@ GPUHEAP_COLD inline int format_text(text_sink& out, char const* format, argument
 }
 }  // namespace detail
 
-// Writes the text that printf would print to `to`, with the end and cut to the room there. Returns the length of the whole text.
+// Writes the text that printf would print into `to`, as much of it as fits into `room` bytes with the final zero. Returns the length of the
+// whole text.
 template <class... Values>
 GPUHEAP_FN int snprintf(char* to, simt::size_t room, char const* format, Values... values) {
   detail::argument const all[sizeof...(Values) + 1] = {detail::argument{values}..., detail::argument{}};

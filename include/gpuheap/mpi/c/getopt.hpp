@@ -1,17 +1,18 @@
-// getopt(): options of one letter among a program's arguments. Device code.
+// getopt(): options of one letter in a program's arguments. Device code.
 #pragma once
 
 #include <gpuheap/mpi/c/streams.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 
-// optarg, optind, opterr and optopt.
+// The rank's optarg, optind, opterr and optopt.
 [[nodiscard]] GPUHEAP_FN inline char*& option_value() { return detail::mine().option_value; }
 [[nodiscard]] GPUHEAP_FN inline int& option_index() { return detail::mine().option_index; }
 [[nodiscard]] GPUHEAP_FN inline int& option_error() { return detail::mine().option_error; }
 [[nodiscard]] GPUHEAP_FN inline int& option_unknown() { return detail::mine().option_unknown; }
 
-// The next option, '?' for one that is not among `known` or lacks its value, -1 at the first argument that is no option.
+// Returns the letter of the next option; '?' if the option is not in `known` or lacks its value; -1 at the first argument that is not an
+// option.
 GPUHEAP_COLD inline int getopt(int count, char* const* words, char const* known) {
   state& s = detail::mine();
   s.option_value = nullptr;

@@ -1,5 +1,5 @@
 // Arrays of variable length. C keeps their elements on the stack; here a block of the program's heap holds them while the array is in
-// scope. Device code. The rewriter replaces the declaration on the left:
+// scope. Device code. The rewriter replaces the declaration on the left by the code on the right:
 //
 //   double row[n];      double* row = (double*)malloc(gpuheap::mpi::c::local_bytes<double>(n)); gpuheap::mpi::c::local_array row_ends{row};
 //   double box[n][m];   double* box_all = (double*)malloc(gpuheap::mpi::c::local_bytes<double>(n, m)); ...
@@ -10,14 +10,14 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 
-// The bytes of an array of these lengths; an array without elements takes the bytes of one.
+// The bytes of an array with these lengths. An array without elements counts as one with one element.
 template <class T, class... Lengths>
 [[nodiscard]] GPUHEAP_FN constexpr simt::size_t local_bytes(Lengths... lengths) {
   simt::size_t const elements = (static_cast<simt::size_t>(lengths) * ... * 1);
   return sizeof(T) * (elements == 0 ? 1 : elements);
 }
 
-// Frees the elements at the end of the scope. If the heap has no memory for them, all ranks end.
+// Frees the elements at the end of the scope. If malloc returned nullptr for them, all ranks end.
 class local_array {
  public:
   GPUHEAP_FN explicit local_array(void* elements) : elements_{elements} {
@@ -31,7 +31,7 @@ class local_array {
   void* elements_;
 };
 
-// An array whose row length is known at run time only: box[i] is a row, and box converts to the address of the first element.
+// An array whose row length is known only at run time: box[i] is row i, and box converts to the address of the first element.
 template <class T>
 class local_rows {
  public:

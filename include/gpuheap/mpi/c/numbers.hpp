@@ -1,4 +1,4 @@
-// Numbers read from texts, sorting and searching: functions of <stdlib.h>, with the C library's meanings. Device code.
+// Functions of <stdlib.h> that read numbers from strings, sort and search. They do the same as in the C library. Device code.
 #pragma once
 
 #include <gpuheap/mpi/c/text.hpp>
@@ -6,7 +6,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 
 namespace detail {
-// The value of a digit or letter; 99 for anything else.
+// The value of a digit or letter; 99 for any other character.
 [[nodiscard]] GPUHEAP_FN constexpr unsigned digit_of(char c) {
   if (isdigit(c)) return static_cast<unsigned>(c - '0');
   return isalpha(c) ? static_cast<unsigned>(tolower(c) - 'a') + 10 : 99;
@@ -16,7 +16,7 @@ struct whole_number {
   simt::uint64_t value;
   bool negative, too_large;
 };
-// The number at the beginning of `text`; `*end` is set to the text behind it, or to `text` if there is none.
+// Reads the integer at the beginning of `text`. `*end` becomes the position after it, or `text` if there is none.
 [[nodiscard]] GPUHEAP_COLD inline whole_number read_whole(char const* text, char const** end, unsigned base) {
   char const* at = text;
   // Ends: at the end of the text.
@@ -39,15 +39,17 @@ struct whole_number {
   *end = at == first ? text : at;
   return n;
 }
+// value * 10^tens. Each step of up to 22 powers rounds once: 10^22 is the largest power of ten that a double holds exactly.
 [[nodiscard]] GPUHEAP_FN inline double scaled(double value, int tens) {
   constexpr double exact[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
-  // Ends: each pass takes 22 off.
+  // Ends: each pass lowers `tens` by 22.
   for (; tens > 22; tens -= 22) value *= 1e22;
-  // Ends: each pass adds 22.
+  // Ends: each pass raises `tens` by 22.
   for (; tens < -22; tens += 22) value /= 1e22;
   return tens >= 0 ? value * exact[tens] : value / exact[-tens];
 }
+// Reads the floating-point number at the beginning of `text`. `*end` becomes the position after it, or `text` if there is none.
 [[nodiscard]] GPUHEAP_COLD inline double read_floating(char const* text, char const** end) {
   char const* at = text;
   // Ends: at the end of the text.
@@ -70,7 +72,7 @@ struct whole_number {
       continue;
     }
     any = true;
-    bool const counts = digits < 100000000000000000u;  // 17 digits are all that a double has
+    bool const counts = digits < 100000000000000000u;  // a double holds no more than 17 significant digits
     if (counts) digits = 10 * digits + static_cast<unsigned>(*at - '0');
     tens += (counts ? 0 : 1) - (after_point ? 1 : 0);
   }
@@ -99,8 +101,8 @@ GPUHEAP_FN inline void end_at(char** to, char const* end) {
 }
 }  // namespace detail
 
-// The number at the beginning of `text`, 0 if there is none; `*end` is set to the text behind it. For a number out of range the result is
-// the largest or smallest one, and errno is ERANGE.
+// Reads the number at the beginning of `text`; 0 if there is none. `*end` becomes the position after it. If an integer is out of range, the
+// result is the largest or the smallest one, and errno becomes ERANGE.
 GPUHEAP_FN inline long long strtoll(char const* text, char** end, int base) {
   char const* rest = text;
   auto const n = detail::read_whole(text, &rest, static_cast<unsigned>(base));
@@ -151,7 +153,7 @@ GPUHEAP_FN inline void swap_bytes(char* a, char* b, simt::size_t bytes) {
   }
 }
 using order = int (*)(void const*, void const*);
-// Restores the heap below `at`: the largest element moves up to it.
+// Restores the order of the heap below element `at`: the largest element of that part moves up to `at`.
 GPUHEAP_FN inline void sift_down(char* all, simt::size_t at, simt::size_t count, simt::size_t bytes, order compare) {
   // Ends: each pass goes one level down.
   while (2 * at + 1 < count) {
@@ -164,7 +166,8 @@ GPUHEAP_FN inline void sift_down(char* all, simt::size_t at, simt::size_t count,
 }
 }  // namespace detail
 
-// Sorts by merging, so that equal elements stay in their order, as the GNU C library does; without room for that, by a heap in place.
+// Merge sort, which keeps the order of equal elements, as in the GNU C library. If the heap has no memory for a copy, heapsort in place,
+// which does not keep it.
 GPUHEAP_COLD inline void qsort(void* first, simt::size_t count, simt::size_t bytes, int (*compare)(void const*, void const*)) {
   auto* all = static_cast<char*>(first);
   if (count < 2) return;
@@ -196,12 +199,12 @@ GPUHEAP_COLD inline void qsort(void* first, simt::size_t count, simt::size_t byt
   if (from != all) memmove(all, from, count * bytes);
   coalesced::free(room);
 }
-// An element that is equal to `wanted` in a sorted array; nullptr: there is none.
+// Finds an element that equals `wanted` in a sorted array. nullptr: there is none.
 [[nodiscard]] GPUHEAP_COLD inline void* bsearch(void const* wanted, void const* first, simt::size_t count, simt::size_t bytes,
                                                 int (*compare)(void const*, void const*)) {
   auto const* const all = static_cast<char const*>(first);
   simt::size_t begin = 0, end = count;
-  // Ends: the part shrinks by half.
+  // Ends: each pass halves the range.
   while (begin < end) {
     simt::size_t const middle = begin + (end - begin) / 2;
     int const is = compare(wanted, all + middle * bytes);

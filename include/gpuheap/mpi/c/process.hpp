@@ -1,5 +1,5 @@
-// The process state that ranks have in place of a C process: the time, the host's name, the end, number generators, and the state of
-// functions of the C library that remember something between calls. Device code, and the facts that the host gives it.
+// The state that a rank has in place of a process: clocks, the host's name, exit, random numbers, and the state of C library functions that
+// remember something between calls. Device code, and the facts that the host passes to it.
 #pragma once
 
 #include <gpuheap/mpi/names.hpp>
@@ -19,13 +19,13 @@ struct file_text {
   simt::size_t bytes;
 };
 
-// Facts that the host knows before the ranks begin. run_main() sets them; without it all are zero.
+// Facts that the host knows before the ranks begin. run_main() sets them. Without it they are all zeros.
 struct process_facts {
   char host_name[64] = {};
-  simt::uint64_t started_at_ns = 0;  // since 1970
+  simt::uint64_t started_at_ns = 0;  // the time of the start, in nanoseconds since 1970
   file_text const* files = nullptr;  // the first one is standard input
   unsigned num_files = 0;
-  char const* environment = nullptr;  // NAME=value, each with its end, and an empty one behind the last
+  char const* environment = nullptr;  // zero-terminated strings NAME=value, one after another, and an empty one at the end
 };
 
 // An open file of one rank.
@@ -41,7 +41,7 @@ struct state {
 
   simt::uint64_t began_ns = 0;
   int error_number = 0;
-  // random() and rand(): sums of two of the last 31 numbers.
+  // The state of random() and rand(): the last 31 numbers. Each new one is the sum of two of them.
   int numbers[31] = {};
   unsigned next_number = 0;
   bool numbers_seeded = false;
@@ -60,19 +60,19 @@ namespace detail {
     simt::has_program_value<process_facts>() && simt::has_program_value<mpi::detail::variables_place<state>>();
 }  // namespace detail
 
-// Sets the rank's state to that before main. Each rank calls it once.
+// Sets the rank's state to that at the begin of main. Each rank calls this once.
 GPUHEAP_FN inline void start() { (::new (static_cast<void*>(&detail::mine())) state{})->began_ns = simt::clock_ns(); }
 
 // The rank's errno.
 [[nodiscard]] GPUHEAP_FN inline int& error_number() { return detail::mine().error_number; }
 
-// Ends this rank. As under mpirun, a code other than 0, and an end between MPI_Init and MPI_Finalize, end all ranks.
+// Ends this rank. As under mpirun, all ranks end if the code is not 0, or if the rank is between MPI_Init and MPI_Finalize.
 [[noreturn]] GPUHEAP_FN inline void exit(int code) {
   auto const me = here();
   if (code != 0 || (me.is_initialized() && !me.is_finalized())) me.abort(code);
   simt::end_thread();
 }
-// Ends all ranks with the code of a process that the signal SIGABRT ended.
+// Ends all ranks with the code 134, that of a process which the signal SIGABRT has ended.
 [[noreturn]] GPUHEAP_FN inline void abort() { here().abort(134); }
 
 // ---- time
@@ -82,7 +82,7 @@ namespace detail {
 [[nodiscard]] GPUHEAP_FN inline simt::uint64_t now_ns() { return facts().started_at_ns + run_ns(); }
 }  // namespace detail
 
-// The seconds since 1970. They are also stored to `to` if that is not nullptr.
+// The seconds since 1970. Stores them at `to` as well, if that is not nullptr.
 GPUHEAP_FN inline time_t time(time_t* to) {
   auto const now = static_cast<time_t>(detail::now_ns() / 1000000000u);
   if (to != nullptr) *to = now;
@@ -99,7 +99,7 @@ GPUHEAP_FN inline int gettimeofday(timeval* to, void*) {
   to->tv_usec = static_cast<suseconds_t>(now % 1000000000u / 1000);
   return 0;
 }
-// All monotonic clocks are the same one.
+// All clocks are the same one: the time since 1970, whatever the id.
 GPUHEAP_FN inline int clock_gettime(clockid_t, timespec* to) {
   auto const now = detail::now_ns();
   to->tv_sec = static_cast<time_t>(now / 1000000000u);
@@ -116,7 +116,7 @@ GPUHEAP_FN inline void sleep_ns(simt::uint64_t ns) {
   while (simt::clock_ns() - begin < ns) pause.wait();
 }
 }  // namespace detail
-// Waits so many seconds. Returns 0.
+// Waits for `seconds` seconds. Returns 0.
 GPUHEAP_COLD inline unsigned sleep(unsigned seconds) {
   detail::sleep_ns(seconds * simt::uint64_t{1000000000});
   return 0;
@@ -132,7 +132,7 @@ GPUHEAP_COLD inline int nanosleep(timespec const* asked, timespec*) {
 
 // ---- names
 
-// The host's name, cut to `most` letters. -1 if it does not fit.
+// Stores the host's name, or its first `most` characters. Returns -1 if it does not fit.
 GPUHEAP_FN inline int gethostname(char* to, simt::size_t most) {
   char const* const name = detail::facts().host_name;
   for (simt::size_t i = 0; i < most; ++i) {
@@ -144,7 +144,7 @@ GPUHEAP_FN inline int gethostname(char* to, simt::size_t most) {
 // The value of an environment variable; nullptr if there is none. All ranks share the text, which must not be written to.
 [[nodiscard]] GPUHEAP_COLD inline char* getenv(char const* name) {
   char const* at = detail::facts().environment;
-  // Ends: at the empty entry behind the last.
+  // Ends: at the empty string after the last entry.
   while (at != nullptr && *at != '\0') {
     simt::size_t same = 0;
     // Ends: at the end of the name.
@@ -163,13 +163,13 @@ GPUHEAP_FN inline int gethostname(char* to, simt::size_t most) {
 
 // ---- numbers
 
-// The generators of the GNU C library, so that a program draws the numbers that it draws in a process. Each rank has its own.
+// The generators of the GNU C library, so that a program gets the same numbers as in a process. Each rank has its own.
 GPUHEAP_COLD inline void srandom(unsigned seed) {
   state& s = detail::mine();
   auto number = static_cast<int>(seed == 0 ? 1 : seed);
   for (int& n : s.numbers) {
     n = number;
-    // The minimal standard generator, without overflow.
+    // The generator of Park and Miller, computed without overflow.
     number = 16807 * (number % 127773) - 2836 * (number / 127773);
     if (number < 0) number += 2147483647;
   }
@@ -191,7 +191,7 @@ GPUHEAP_COLD inline long random() {
 }
 GPUHEAP_FN inline void srand(unsigned seed) { srandom(seed); }
 [[nodiscard]] GPUHEAP_FN inline int rand() { return static_cast<int>(random()); }
-// The generator whose state the caller keeps.
+// The generator with its state in the caller's variable.
 GPUHEAP_FN inline int rand_r(unsigned* seed) {
   unsigned result = 0;
   constexpr unsigned bits[3] = {11, 10, 10};
@@ -201,7 +201,7 @@ GPUHEAP_FN inline int rand_r(unsigned* seed) {
   }
   return static_cast<int>(result);
 }
-// The generator of 48 bits.
+// The 48-bit generator.
 GPUHEAP_FN inline void srand48(long seed) {
   detail::mine().drand48 = (static_cast<simt::uint64_t>(static_cast<unsigned>(seed)) << 16) | 0x330eu;
 }

@@ -1,5 +1,5 @@
-// Reading and printing: the part of <stdio.h> for programs whose files the host has read before the ranks begin. Rank 0 of the world has
-// the standard input, as under mpirun; for the other ranks it is at its end. Device code.
+// Functions of <stdio.h> that read and print. The host has read all files before the ranks begin. As under mpirun, rank 0 of the world
+// reads the standard input; for the other ranks it is empty. Device code.
 #pragma once
 
 #include <gpuheap/mpi/c/format.hpp>
@@ -19,7 +19,7 @@ enum class standard : simt::uintptr_t { input = 1, output, error };
 [[nodiscard]] GPUHEAP_FN inline open_file& file_of(FILE* stream) {
   state& s = mine();
   if (stream != stream_of(standard::input)) return *reinterpret_cast<open_file*>(stream);
-  // The last file is standard input, once it is used.
+  // The last element is the standard input, from its first use on.
   open_file& input = s.files[state::num_files - 1];
   if (!input.used) {
     bool const has_input = here().world()->rank == 0 && facts().num_files != 0;
@@ -32,13 +32,13 @@ enum class standard : simt::uintptr_t { input = 1, output, error };
 }
 }  // namespace detail
 
-// stdin, stdout and stderr.
+// The values of stdin, stdout and stderr.
 [[nodiscard]] GPUHEAP_FN inline FILE* standard_input() { return detail::stream_of(detail::standard::input); }
 [[nodiscard]] GPUHEAP_FN inline FILE* standard_output() { return detail::stream_of(detail::standard::output); }
 [[nodiscard]] GPUHEAP_FN inline FILE* standard_error() { return detail::stream_of(detail::standard::error); }
 
-// Opens a file that the host has read: one that the program names by a literal, or one of its arguments. If there is none, the result is
-// nullptr, and errno is set.
+// Opens a file that the host has read: one whose name is a literal in the program, or one of its arguments. For any other name, and for
+// other modes than reading, the result is nullptr, and errno is set.
 [[nodiscard]] GPUHEAP_COLD inline FILE* fopen(char const* name, char const* how) {
   auto const& known = detail::facts();
   state& s = detail::mine();
@@ -80,7 +80,7 @@ GPUHEAP_FN inline int fseek(FILE* stream, long offset, int from) {
 
 // ---- reading letters
 
-// The next letter, or EOF.
+// Reads the next character, or returns EOF.
 GPUHEAP_FN inline int fgetc(FILE* stream) {
   auto& f = detail::file_of(stream);
   int const letter = detail::look(f);
@@ -90,7 +90,7 @@ GPUHEAP_FN inline int fgetc(FILE* stream) {
 }
 GPUHEAP_FN inline int getc(FILE* stream) { return c::fgetc(stream); }
 GPUHEAP_FN inline int getchar() { return c::fgetc(standard_input()); }
-// Puts the letter that was read last back.
+// Puts back the character that was read last.
 GPUHEAP_FN inline int ungetc(int letter, FILE* stream) {
   auto& f = detail::file_of(stream);
   if (letter == EOF || f.at == 0) return EOF;
@@ -98,7 +98,7 @@ GPUHEAP_FN inline int ungetc(int letter, FILE* stream) {
   f.ended = false;
   return letter;
 }
-// Reads a line, with its end if there is room; nullptr if nothing is left.
+// Reads a line of at most room - 1 characters, the newline included. nullptr: the file is at its end.
 GPUHEAP_COLD inline char* fgets(char* to, int room, FILE* stream) {
   int length = 0;
   // Ends: at the end of the line or of the file.
@@ -126,7 +126,7 @@ GPUHEAP_COLD inline simt::size_t fread(void* to, simt::size_t bytes, simt::size_
 // ---- reading values
 
 namespace detail {
-// The place for a value that a call reads.
+// The address at which a call stores a value that it reads.
 struct place {
   void* to = nullptr;
   place() = default;
@@ -151,7 +151,7 @@ GPUHEAP_FN inline void skip_blanks(open_file& f) {
   while (look(f) != EOF && isspace(look(f))) ++f.at;
 }
 
-// Whether a letter is one of those between brackets, from `set` to `end`.
+// Whether a character is in a set of the conversion %[...]. The set's text is the range `set` to `end`.
 [[nodiscard]] GPUHEAP_FN inline bool is_in_set(char const* set, char const* end, int letter) {
   bool const others = *set == '^';
   if (others) ++set;
@@ -167,7 +167,7 @@ GPUHEAP_FN inline void skip_blanks(open_file& f) {
   return found != others;
 }
 
-// Reads values by a format. Returns how many were read; EOF if the end came before the first.
+// Reads values by a format. Returns how many it stored, or EOF if the file ended before the first one.
 GPUHEAP_COLD inline int scan(open_file& f, char const* format, place const* places, int count) {
   int stored = 0, next = 0;
   simt::size_t const begin = f.at;
@@ -224,7 +224,7 @@ GPUHEAP_COLD inline int scan(open_file& f, char const* format, place const* plac
       if (length == 0) return failed();
       if (letters != nullptr && c.letter != 'c') letters[length] = '\0';
     } else {
-      // A number is read from a copy, which ends in a zero byte.
+      // A number is read from a copy of its characters with a final zero.
       constexpr simt::size_t longest = 80;
       char word[longest];
       simt::size_t length = 0;
@@ -254,7 +254,7 @@ GPUHEAP_COLD inline int scan(open_file& f, char const* format, place const* plac
 }
 }  // namespace detail
 
-// Returns how many of the values in the format were read; EOF if nothing was left.
+// Reads values by a format. Returns how many it stored, or EOF if the file was at its end.
 template <class... To>
 GPUHEAP_FN int fscanf(FILE* stream, char const* format, To*... to) {
   detail::place const all[sizeof...(To) + 1] = {detail::place{to}..., detail::place{}};
@@ -273,12 +273,12 @@ GPUHEAP_FN int sscanf(char const* text, char const* format, To*... to) {
 
 // ---- printing
 
-// Prints to standard output, and returns the same as printf.
+// Prints to standard output, whatever the stream. Returns what printf returns.
 template <class... Values>
 GPUHEAP_FN int fprintf(FILE*, char const* format, Values... values) {
   return printf(format, values...);
 }
-// Prints a text and a line's end, in order with printf; returns 0.
+// Prints a string and a newline, in order with printf. Returns 0.
 GPUHEAP_FN inline int puts(char const* text) {
   printf("%s\n", text);
   return 0;
@@ -287,14 +287,14 @@ GPUHEAP_FN inline int fputs(char const* text, FILE*) {
   printf("%s", text);
   return 0;
 }
-// Prints a letter, and returns it.
+// Prints a character, and returns it.
 GPUHEAP_FN inline int putchar(int letter) {
   printf("%c", letter);
   return letter;
 }
 GPUHEAP_FN inline int fputc(int letter, FILE*) { return c::putchar(letter); }
 GPUHEAP_FN inline int putc(int letter, FILE*) { return c::putchar(letter); }
-// Prints the last error.
+// Prints `text` and the description of errno, to standard output.
 GPUHEAP_FN inline void perror(char const* text) { printf("%s: %s\n", text, strerror(error_number())); }
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c

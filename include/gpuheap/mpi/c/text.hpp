@@ -1,4 +1,4 @@
-// Texts and letters: functions of <string.h> and <ctype.h>, with the C library's meanings. Device code.
+// Functions of <string.h>, <strings.h> and <ctype.h>, which do the same as in the C library. Device code.
 #pragma once
 
 #include <gpuheap/mpi/c/process.hpp>
@@ -7,7 +7,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 
 // ---- letters
 
-// Kinds of letters, and the other case of one, in the C locale: 1 or 0, without the C library's other values for true.
+// The classes of characters, and conversions of case, in the C locale. A test returns 1 for true, where the C library may return any
+// nonzero value.
 [[nodiscard]] GPUHEAP_FN constexpr int isdigit(int c) { return c >= '0' && c <= '9'; }
 [[nodiscard]] GPUHEAP_FN constexpr int isupper(int c) { return c >= 'A' && c <= 'Z'; }
 [[nodiscard]] GPUHEAP_FN constexpr int islower(int c) { return c >= 'a' && c <= 'z'; }
@@ -25,7 +26,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 
 // ---- lengths and orders
 
-// The number of letters before the end of `text`.
+// The number of characters before the end of `text`.
 [[nodiscard]] GPUHEAP_FN inline simt::size_t strlen(char const* text) {
   simt::size_t length = 0;
   // Ends: at the end of the text.
@@ -34,12 +35,12 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 }
 [[nodiscard]] GPUHEAP_FN inline simt::size_t strnlen(char const* text, simt::size_t most) {
   simt::size_t length = 0;
-  // Ends: after `most` letters.
+  // Ends: after `most` characters.
   while (length < most && text[length] != '\0') ++length;
   return length;
 }
 
-// -1, 0 or 1: the order of two texts, of which `most` letters count.
+// Compares the first `most` characters of two strings. Returns -1, 0 or 1.
 [[nodiscard]] GPUHEAP_FN inline int strncmp(char const* a, char const* b, simt::size_t most) {
   for (simt::size_t i = 0; i < most; ++i) {
     if (a[i] != b[i]) return static_cast<unsigned char>(a[i]) < static_cast<unsigned char>(b[i]) ? -1 : 1;
@@ -47,7 +48,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
   }
   return 0;
 }
-// The same for whole texts.
+// The same for whole strings.
 [[nodiscard]] GPUHEAP_FN inline int strcmp(char const* a, char const* b) { return strncmp(a, b, ~simt::size_t{0}); }
 // The same, ignoring case.
 [[nodiscard]] GPUHEAP_FN inline int strncasecmp(char const* a, char const* b, simt::size_t most) {
@@ -60,7 +61,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 }
 [[nodiscard]] GPUHEAP_FN inline int strcasecmp(char const* a, char const* b) { return strncasecmp(a, b, ~simt::size_t{0}); }
 
-// -1, 0 or 1: the order of `bytes` bytes.
+// Compares `bytes` bytes. Returns -1, 0 or 1.
 [[nodiscard]] GPUHEAP_FN inline int memcmp(void const* a, void const* b, simt::size_t bytes) {
   auto const* const left = static_cast<unsigned char const*>(a);
   auto const* const right = static_cast<unsigned char const*>(b);
@@ -76,7 +77,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 GPUHEAP_FN inline void* memmove(void* to, void const* from, simt::size_t bytes) {
   auto* const there = static_cast<unsigned char*>(to);
   auto const* const here = static_cast<unsigned char const*>(from);
-  // Copies in the direction in which no byte is overwritten before it is read.
+  // The order of the copies is such that no byte is overwritten before it is read.
   for (simt::size_t i = 0; i < bytes; ++i) {
     simt::size_t const at = there <= here ? i : bytes - 1 - i;
     there[at] = here[at];
@@ -93,7 +94,7 @@ GPUHEAP_FN inline char* strcpy(char* to, char const* from) {
     if (from[i] == '\0') return to;
   }
 }
-// Copies at most `most` letters, and fills the rest of the `most` bytes with zeros.
+// Copies at most `most` characters, and fills the rest of the `most` bytes with zeros.
 GPUHEAP_FN inline char* strncpy(char* to, char const* from, simt::size_t most) {
   bool ended = false;
   for (simt::size_t i = 0; i < most; ++i) {
@@ -112,7 +113,7 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
   to[length + more] = '\0';
   return to;
 }
-// A copy in a block of the program's heap; nullptr without room.
+// Copies a string into a new block of the program's heap. nullptr: the heap has no memory for it.
 [[nodiscard]] GPUHEAP_FN inline char* strdup(char const* text) {
   auto* const copy = static_cast<char*>(coalesced::malloc(strlen(text) + 1));
   return copy == nullptr ? nullptr : strcpy(copy, text);
@@ -120,7 +121,7 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
 
 // ---- looking for
 
-// The first byte that is `wanted`, or nullptr.
+// The first byte that equals `wanted`, or nullptr.
 [[nodiscard]] GPUHEAP_FN inline void* memchr(void const* in, int wanted, simt::size_t bytes) {
   auto const* const all = static_cast<unsigned char const*>(in);
   for (simt::size_t i = 0; i < bytes; ++i) {
@@ -128,11 +129,11 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
   }
   return nullptr;
 }
-// The first place of a letter, or nullptr. The letter may be the text's end.
+// The first occurrence of a character, or nullptr. The character may be the zero at the string's end.
 [[nodiscard]] GPUHEAP_FN inline char* strchr(char const* text, int wanted) {
   return static_cast<char*>(memchr(text, wanted, strlen(text) + 1));
 }
-// The last place of a letter, or nullptr.
+// The last occurrence of a character, or nullptr.
 [[nodiscard]] GPUHEAP_FN inline char* strrchr(char const* text, int wanted) {
   for (simt::size_t i = strlen(text) + 1; i > 0; --i) {
     if (text[i - 1] == static_cast<char>(wanted)) return const_cast<char*>(text + i - 1);
@@ -147,14 +148,14 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
     if (*text == '\0') return nullptr;
   }
 }
-// How many of the first letters are among `letters`.
+// The number of characters at the beginning of `text` that are in `letters`.
 [[nodiscard]] GPUHEAP_FN inline simt::size_t strspn(char const* text, char const* letters) {
   simt::size_t length = 0;
   // Ends: at the end of the text.
   while (text[length] != '\0' && strchr(letters, text[length]) != nullptr) ++length;
   return length;
 }
-// How many of the first letters are not among `letters`.
+// The number of characters at the beginning of `text` that are not in `letters`.
 [[nodiscard]] GPUHEAP_FN inline simt::size_t strcspn(char const* text, char const* letters) {
   simt::size_t length = 0;
   // Ends: at the end of the text.
@@ -165,7 +166,7 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
   text += strcspn(text, letters);
   return *text == '\0' ? nullptr : const_cast<char*>(text);
 }
-// The next part of a text between separating letters, which is ended in place; nullptr if there is none.
+// Returns the next token of a string, and writes a zero after it. `letters` are the separators. nullptr: there is no further token.
 GPUHEAP_FN inline char* strtok_r(char* text, char const* letters, char** rest) {
   if (text == nullptr) text = *rest;
   if (text == nullptr) return nullptr;
@@ -181,7 +182,7 @@ GPUHEAP_FN inline char* strtok_r(char* text, char const* letters, char** rest) {
 }
 GPUHEAP_FN inline char* strtok(char* text, char const* letters) { return strtok_r(text, letters, &detail::mine().token_rest); }
 
-// The text of an error number.
+// The description of an error number.
 [[nodiscard]] GPUHEAP_FN inline char const* strerror(int number) {
   return number == 0 ? "Success" : number == ENOENT ? "No such file or directory" : number == ENOMEM ? "Cannot allocate memory" : "Error";
 }

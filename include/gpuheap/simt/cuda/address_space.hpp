@@ -1,5 +1,5 @@
-// The CUDA backend of address_space.hpp: the driver's virtual memory management. Its functions are asked of the runtime by name, so that
-// programs need not link the driver's library.
+// The CUDA backend of address_space.hpp: the driver's virtual memory management. The CUDA runtime looks up the driver's functions by name,
+// so that programs need not link the driver's library.
 #pragma once
 
 #include <gpuheap/simt/cuda/runtime.hpp>
@@ -11,17 +11,17 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// A range of addresses of one device. Plain data: the maker also releases it.
+// A range of reserved addresses of one device. The struct owns nothing: the caller of reserve_addresses() calls release_addresses().
 struct address_space {
   void* base = nullptr;
   size_t bytes = 0;
-  size_t granularity = 0;  // of what is reserved and mapped, bytes: a power of two
+  size_t granularity = 0;  // bytes; reservations and mappings are multiples of it: a power of two
   int device = 0;
 };
 
 namespace detail {
 
-// The driver's functions that are used here.
+// The functions of the driver that this file uses.
 struct driver {
   decltype(&cuGetErrorName) error_name{};
   decltype(&cuDeviceGetAttribute) device_attribute{};
@@ -34,7 +34,7 @@ struct driver {
   decltype(&cuMemUnmap) unmap{};
   decltype(&cuMemSetAccess) set_access{};
 
-  // Found once a process.
+  // The functions, looked up at the first call in the process.
   [[nodiscard]] static driver const& calls() {
     static driver const found{find()};
     return found;
@@ -42,13 +42,13 @@ struct driver {
 
  private:
   static void* find(char const* name) {
-    constexpr unsigned since = 10020;  // the driver's version that brought all of them
+    constexpr unsigned since = 10020;  // CUDA 10.2, the first version with all of them
     void* address = nullptr;
     cudaDriverEntryPointQueryResult answer{};
     check(cudaGetDriverEntryPointByVersion(name, &address, since, cudaEnableDefault, &answer), "asking the driver for a function");
     if (answer != cudaDriverEntryPointSuccess || address == nullptr) {
       throw plain_error(text_of(
-          "gpuheap: growing memory needs the driver's function %s, and this driver does not have it: install a newer one, or use memory "
+          "gpuheap: growing memory needs the driver's function %s, and this driver does not have it: install a newer driver, or use memory "
           "of a fixed size",
           name));
     }
@@ -56,7 +56,7 @@ struct driver {
   }
   [[nodiscard]] static driver find() {
     driver d;
-    // cuGetErrorName and cuDeviceGetAttribute are older, and found by the same version.
+    // cuGetErrorName and cuDeviceGetAttribute are older than that version. A request for it finds them too.
     d.error_name = reinterpret_cast<decltype(d.error_name)>(find("cuGetErrorName"));
     d.device_attribute = reinterpret_cast<decltype(d.device_attribute)>(find("cuDeviceGetAttribute"));
     d.granularity = reinterpret_cast<decltype(d.granularity)>(find("cuMemGetAllocationGranularity"));
@@ -90,7 +90,7 @@ inline void check(CUresult code, char const* doing) {
 
 [[nodiscard]] inline CUdeviceptr address_of(void* p) { return reinterpret_cast<CUdeviceptr>(p); }
 
-// Physical memory, until it is let go. Memory that is mapped somewhere lives on until it is unmapped.
+// A handle to new physical memory. The destructor releases the handle; the driver frees the memory once it is also unmapped.
 class physical_memory {
  public:
   physical_memory(int device, size_t bytes) {
@@ -109,8 +109,8 @@ class physical_memory {
 
 }  // namespace detail
 
-// Reserves at least `bytes` (> 0) of addresses on the current device. No memory is behind them yet: no thread may read or write there.
-// Throws simt::error.
+// Reserves at least `bytes` (> 0) of addresses on the current device. No memory is mapped there yet, so no thread may read or write there.
+// Throws an `error`: a plain_error if the GPU or the driver cannot map memory, or if `bytes` exceed the address space.
 [[nodiscard]] inline address_space reserve_addresses(size_t bytes) {
   detail::check(cudaFree(nullptr), "starting the GPU's context");
   auto const& driver = detail::driver::calls();
@@ -124,19 +124,21 @@ class physical_memory {
   detail::check(driver.granularity(&space.granularity, &what, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED),
                 "asking in what units the GPU maps memory");
   space.bytes = (bytes + space.granularity - 1) / space.granularity * space.granularity;
-  if (space.bytes < bytes) throw plain_error(text_of("gpuheap: reserving addresses failed: %zu bytes are more than there are", bytes));
+  if (space.bytes < bytes)
+    throw plain_error(text_of("gpuheap: reserving addresses failed: %zu bytes are more than an address can count", bytes));
   CUdeviceptr base = 0;
   detail::check(driver.reserve(&base, space.bytes, 0, 0, 0), "reserving addresses");
   space.base = reinterpret_cast<void*>(base);
   return space;
 }
-// Gives the addresses back. Nothing is mapped there.
+// Releases the addresses. The caller has unmapped all memory of the space.
 inline void release_addresses(address_space const& space) noexcept {
   (void)detail::driver::calls().release_addresses(detail::address_of(space.base), space.bytes);
 }
 
-// Puts new memory at `at`, where none is: inside the space, multiples of the granularity. Kernels of the space's device may use it when the
-// call returns; its contents are any. Throws out_of_memory; then nothing has changed.
+// Maps new memory at `at`, where none is mapped. Both `at` and `bytes` are multiples of the granularity, inside the space. Kernels of the
+// space's device may use the memory when the call returns. The memory's contents are undefined. Throws out_of_memory or device_error, and
+// then changes nothing.
 inline void map_memory(address_space const& space, void* at, size_t bytes) {
   auto const& driver = detail::driver::calls();
   detail::physical_memory const memory{space.device, bytes};
@@ -149,12 +151,13 @@ inline void map_memory(address_space const& space, void* at, size_t bytes) {
   if (allowed != CUDA_SUCCESS) (void)driver.unmap(detail::address_of(at), bytes);
   detail::check(allowed, "making mapped memory accessible");
 }
-// Takes away, and frees, the memory that one map_memory() with the same arguments put there. No kernel uses it: see wait_for_device().
+// Unmaps and frees the memory that one map_memory() with the same arguments mapped. No kernel may use that memory any more: see
+// wait_for_device().
 inline void unmap_memory(address_space const&, void* at, size_t bytes) noexcept {
   (void)detail::driver::calls().unmap(detail::address_of(at), bytes);
 }
 
-// Waits until the space's device has done all its work. A kernel that failed is reported by the call that waits for that kernel.
+// Waits until the space's device has done all its work. This call reports no failure of a kernel: a later call of the runtime does.
 inline void wait_for_device(address_space const& space) noexcept {
   int current = 0;
   (void)cudaGetDevice(&current);

@@ -1,4 +1,5 @@
-// The CUDA backend of atomic.hpp: one instruction for each operation, and on the host the compiler's own.
+// The CUDA backend of atomic.hpp. On the device, each operation on 4 or 8 bytes is one instruction, after a fence for seq_cst. On the host,
+// each is a built-in of the compiler.
 #pragma once
 
 #include <gpuheap/simt/cuda/instructions.hpp>
@@ -9,14 +10,14 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 namespace detail {
 
-// One order that includes both outcomes of a compare-and-swap.
+// One order that is at least as strong as both orders of a compare-and-swap.
 [[nodiscard]] GPUHEAP_HD constexpr memory_order both(memory_order success, memory_order failure) {
   if (success == seq_cst || failure == seq_cst) return seq_cst;
   if (failure == relaxed) return success;
   return success == release || success == acq_rel ? acq_rel : acquire;
 }
 
-// The operand of a fetch_add on T: T itself, or a number of elements for a pointer.
+// The operand of a fetch_add on T: a T, or for a pointer a number of elements of `unit` bytes each.
 template <class T>
 struct difference {
   using type = T;
@@ -85,7 +86,8 @@ class wide_access {
   }
 
  private:
-  // seq_cst: a fence that is part of the total order comes before; the instruction itself adds the acquire.
+  // Begins an operation, and returns the order that its instruction needs. For seq_cst that is `after_fence`: the fence before the
+  // instruction takes part in the total order, and the instruction adds an acquire, or nothing for a store.
   static __device__ memory_order begin(memory_order order, memory_order after_fence = acquire) {
     if (order != seq_cst) return order;
     machine::fence_seq_cst();
@@ -155,7 +157,7 @@ class narrow_access {
   }
 
  private:
-  // Puts change(value) in place of the value, and returns the value.
+  // Replaces the value by change(value), and returns the value as it was.
   template <class Change>
   __device__ T update(Change change, memory_order order) const {
     size_t const word = at_ & ~size_t{3};
@@ -184,7 +186,7 @@ using access = conditional_t<sizeof(T) <= 2, narrow_access<T, S>, wide_access<T,
 
 #else
 
-// Atomic access by the host, or where a compiler only passes through. An order that is no constant there is taken for seq_cst.
+// Atomic access in code that is not compiled for the device. GCC takes an order that is not a compile-time constant for seq_cst.
 template <class T, scope>
 class access {
  public:
@@ -227,8 +229,8 @@ class access {
 }  // namespace detail
 
 // Atomic access to an object that outlives the reference. T: an integer or pointer of 1, 2, 4 or 8 bytes, naturally aligned; on the device
-// in global or shared memory. Read-modify-writes of 1 and 2 bytes become loops over the enclosing word. Callable by any thread, and by the
-// host on memory that it can reach.
+// the object lies in global or shared memory. A read-modify-write of 1 or 2 bytes is a compare-and-swap loop on the enclosing 4-byte word.
+// Any thread may call, and so may the host, for memory that it can access.
 template <class T, scope S = scope::device>
 class atomic_ref {
   static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
@@ -256,7 +258,7 @@ class atomic_ref {
   GPUHEAP_HD T fetch_max(T value, memory_order order) const { return at_.fetch_max(value, order); }
 
  private:
-  // As the machine adds: in bytes.
+  // The operand of the machine's addition: for a pointer, bytes.
   [[nodiscard]] GPUHEAP_HD static constexpr auto scaled(difference_type value) {
     if constexpr (is_pointer_v<T>) {
       return static_cast<size_t>(value) * detail::difference<T>::unit;
@@ -267,8 +269,8 @@ class atomic_ref {
   detail::access<T, S> at_;
 };
 
-// A fetch_or of two bytes that touches no byte beside them, which atomic_ref's does. The hardware has a compare-and-swap of two bytes.
-// Device; in global memory. `order`: relaxed or acq_rel.
+// A fetch_or of a 2-byte word that accesses no neighbouring byte, by the hardware's 2-byte compare-and-swap. atomic_ref's fetch_or accesses
+// the enclosing 4-byte word. Device; `object` lies in global memory. `order`: relaxed or acq_rel.
 GPUHEAP_FN inline uint16_t fetch_or_16(uint16_t& object, uint16_t bits, memory_order order) {
 #if defined(__CUDA_ARCH__)
   auto const at = __cvta_generic_to_global(&object);
@@ -293,7 +295,8 @@ GPUHEAP_FN inline uint16_t fetch_or_16(uint16_t& object, uint16_t bits, memory_o
 #endif
 }
 
-// 16 bytes that change together, on hardware that can (has_atomic_16()). Elsewhere the call traps: no allocator may require it.
+// 16 bytes that one compare_exchange_16() changes, on hardware that can (has_atomic_16()). On other hardware that call traps, so no
+// allocator may require it.
 struct alignas(16) pair64 {
   uint64_t low, high;
 };
@@ -304,7 +307,8 @@ struct alignas(16) pair64 {
   return false;
 #endif
 }
-// acquire on success and failure, release on success; device scope.
+// Compare-and-swap of 16 bytes in device scope: acquire on success and failure, release on success. On failure `expected` receives the
+// current value.
 GPUHEAP_FN inline bool compare_exchange_16(pair64& object, pair64& expected, pair64 desired) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   pair64 found;
@@ -329,8 +333,8 @@ GPUHEAP_FN inline void fence(memory_order order) {
 #if defined(__CUDA_ARCH__)
   if (order == relaxed) return;
 #if __CUDA_ARCH__ >= 900 && __CUDACC_VER_MAJOR__ >= 13
-  // fence.acq_rel would acquire as well, which empties the SM's L1. Before sm_90 fence.release does not exist, and ptxas 13.0 makes an
-  // instruction of zeros of it.
+  // fence.acq_rel would acquire as well, which empties the SM's L1. Before sm_90 the hardware has no fence.release; ptxas 13.0 accepts it
+  // there and emits an instruction of zeros.
   if (S == scope::device && order == release) {
     asm volatile("fence.release.gpu;" ::: "memory");
     return;
@@ -346,7 +350,8 @@ GPUHEAP_FN inline void fence(memory_order order) {
 #endif
 }
 
-// A load that may be served by this SM's L1: possibly stale until an acquire. For words that carry their own validation. T: 4 or 8 bytes.
+// A load that the SM's L1 may serve: the value may be stale until the thread's next acquire. For words that the caller validates otherwise.
+// T: 4 or 8 bytes.
 template <class T>
 [[nodiscard]] GPUHEAP_FN inline T load_cached(T const& object) {
 #if defined(__CUDA_ARCH__)
@@ -364,7 +369,7 @@ template <class T>
 #endif
 }
 
-// Plain accesses. Here they are what they say; the simulator checks them for data races.
+// Plain accesses. On this backend they are ordinary loads and stores; the simulator checks them for data races.
 template <class T>
 [[nodiscard]] GPUHEAP_FN inline T plain_read(T const& object) {
   return object;
@@ -374,8 +379,10 @@ GPUHEAP_FN inline void plain_write(T& object, T value) {
   object = value;
 }
 
-// Waiting politely for another warp. Short sleeps are no back-off on this hardware (all cost about 50 cycles up to 100 ns), so the sleep
-// doubles up to about 1 us. Never wait for a lane of the own warp that could be behind this loop.
+// A pause in a loop that waits for another warp. The argument of __nanosleep doubles from 64 ns to 256 ns; the sleep itself takes up to
+// twice as long as its argument says. A shorter sleep would be no back-off: __nanosleep took about 50 cycles for every argument up to 100
+// ns. A loop must not wait for a lane of the caller's own warp that may have left the loop: that lane may wait at the loop's end for the
+// caller.
 class back_off {
  public:
   GPUHEAP_FN void wait() {

@@ -1,4 +1,4 @@
-// The CUDA backend of explore.hpp: the hardware chooses the schedules, so a few runs stand for the many.
+// The CUDA backend of explore.hpp. The hardware chooses the schedules, so a test runs a few times, not once for each seed.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>
@@ -15,13 +15,14 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 struct exploration {
   unsigned num_runs = 0;
   bool failed = false;
-  std::uint64_t seed = 0;  // number of the run that failed
-  std::string what;        // how
+  std::uint64_t seed = 0;  // number of the last run: the one that failed, if one did
+  std::string what;        // how the run failed
 
   explicit operator bool() const { return !failed; }
 };
 
-// Runs `body` at most four times, until one run fails: it throws or returns false. The body sets up all that it uses.
+// Runs `body` num_seeds times, but at most four times, and stops after the first run that fails. A run fails if `body` throws or returns
+// false. `body` sets up all that it uses.
 template <class Body>
 [[nodiscard]] exploration explore(std::uint64_t num_seeds, Body&& body) {
   constexpr std::uint64_t most_runs = 4;

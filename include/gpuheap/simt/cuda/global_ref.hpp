@@ -1,8 +1,8 @@
-// Included by cuda/atomic.hpp. Atomic access to global memory, for words that certainly lie there: what heaps are made of.
+// Atomic access to words that certainly lie in global memory, as a heap's words do. Included by cuda/atomic.hpp.
 //
-// atomic_ref takes generic addresses. For those ptxas emits three versions of every 64-bit read-modify-write (global, shared,
-// local) behind branches: more registers, and more instructions to fetch on paths that are cold anyway. Here the instruction names the
-// space.
+// atomic_ref takes generic addresses. For these, ptxas emits three versions of every 64-bit read-modify-write (global, shared, local)
+// behind branches. The versions need more registers, and more instruction fetches on rarely executed paths. Here the instruction names the
+// global space, so there is one version.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>
@@ -11,8 +11,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// Three orders beside those of C++. They order threads that pass something on through read-modify-writes, and reach it by addresses
-// computed from what they read. docs/memory-orders.md says why a GPU keeps them, and which tests hold that.
+// Three orders beside those of C++. They order threads that pass memory on through read-modify-writes, and access this memory by addresses
+// computed from the values that they read. docs/memory-orders.md says why a GPU keeps the orders, and names the tests.
 //
 //   order              closest in C++   on a GPU   for
 //   `consume`          consume          relaxed    a load or read-modify-write of a thread that accesses only places whose addresses it
@@ -24,8 +24,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 //   `consume_release`  acq_rel          release    a read-modify-write of a thread that also publishes accesses of its own. The thread uses
 //                                                  what it acquires as a `consume` reader does
 //
-// The weak mode of the simulator explores exactly these promises. On a GPU an acquire would empty the SM's L1, and with it the geometry of
-// the heap, which slow paths read again and again.
+// The weak mode of the simulator explores exactly these promises. On a GPU an acquire would empty the SM's L1, which also holds the
+// geometry of the heap, and slow paths read that again and again.
 inline constexpr memory_order consume = relaxed;
 inline constexpr memory_order relay = relaxed;
 inline constexpr memory_order consume_release = release;
@@ -36,8 +36,8 @@ GPUHEAP_FN inline void note_performed() {}
 
 #if defined(__CUDA_ARCH__)
 
-// Device, any thread; device scope. T: a 4- or 8-byte unsigned integer, naturally aligned, in global memory. One of the four orders;
-// seq_cst is not offered.
+// Atomic access in device scope. Device, any thread. T: a 4- or 8-byte unsigned integer, naturally aligned, in global memory. The order is
+// relaxed, acquire, release, acq_rel, or one of the three above; seq_cst is not offered.
 template <class T>
 class global_ref {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -57,7 +57,8 @@ class global_ref {
   __device__ T fetch_min(T value, memory_order order) const { return static_cast<T>(machine::fetch_min(order, at_, word{value})); }
   __device__ T fetch_max(T value, memory_order order) const { return static_cast<T>(machine::fetch_max(order, at_, word{value})); }
 
-  // On failure `expected` receives the current value, read with `success`'s acquire half whatever `failure` says. Never fails spuriously.
+  // On failure `expected` receives the current value. The load of a failed call has the acquire half of `success`, whatever the fourth
+  // argument says. Never fails spuriously.
   __device__ bool compare_exchange(T& expected, T desired, memory_order success, memory_order) const {
     word const wanted = expected;
     word const found = machine::compare_exchange(success, at_, wanted, word{desired});
@@ -71,7 +72,7 @@ class global_ref {
 
 #else
 
-// Where no device code is made, only the names are needed.
+// Code that is not compiled for the device needs only the name.
 template <class T>
 using global_ref = atomic_ref<T>;
 

@@ -1,7 +1,8 @@
-// The GPU's atomic instructions, as PTX names them: loads, stores and read-modify-writes with an order, among the threads of a scope.
+// The GPU's atomic instructions in PTX: loads, stores and read-modify-writes with a memory order and a scope.
 //
 // They are written out here because libcu++'s <cuda/atomic> takes more compile time than the rest of a heap. When a call is inlined, its
-// order is a constant, so one instruction of each switch remains. A compiler that makes no device code sees nothing of this file.
+// order is a constant, so the compiler keeps one instruction of each choice by order. The file defines nothing where a compiler makes no
+// device code.
 #pragma once
 
 #include <gpuheap/simt/types.hpp>
@@ -32,7 +33,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt::detail {
     INSTRUCTION(acq_rel, __VA_ARGS__);             \
   }
 
-// The instructions for words of one type: "r" of 4 bytes, "l" of 8. `where`: the scope, and the address space if it is known.
+// The instructions for words of one type. `con`: the constraint of a register, "r" for 4 bytes, "l" for 8. `where`: the scope, and the
+// address space if it is known.
 #define GPUHEAP_RMW_(name, where, con, word, op)                                       \
   static __device__ word name(memory_order order, size_t address, word operand) {      \
     word before;                                                                       \
@@ -70,7 +72,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt::detail {
   GPUHEAP_RMW_(fetch_max, where, con, word, "max.u" bits)                                                    \
   GPUHEAP_RMW_(fetch_min_signed, where, con, word, "min.s" bits)                                             \
   GPUHEAP_RMW_(fetch_max_signed, where, con, word, "max.s" bits)
-// Words of 1 and 2 bytes can only be loaded and stored. Both use a register of 2 bytes.
+// Words of 1 and 2 bytes get only loads and stores. Both sizes use a register of 2 bytes.
 #define GPUHEAP_NARROW_INSTRUCTIONS_(where, bits)                                                 \
   static __device__ unsigned short load_##bits(memory_order order, size_t address) {              \
     unsigned short value;                                                                         \
@@ -88,7 +90,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt::detail {
       GPUHEAP_ST_(release, where, "b" #bits, "h", address, value);                                \
     }                                                                                             \
   }
-// A template, so that functions without a caller are not compiled.
+// The struct is a template, so that the compiler makes no code for functions without a caller.
 #define GPUHEAP_INSTRUCTIONS_(name, where, scope)                                                     \
   template <class Word>                                                                               \
   struct name {                                                                                       \

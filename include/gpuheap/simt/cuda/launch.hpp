@@ -1,4 +1,4 @@
-// The CUDA backend of launch.hpp.
+// The CUDA backend of launch.hpp: a kernel template that calls the functor.
 #pragma once
 
 #include <gpuheap/simt/cuda/runtime.hpp>
@@ -20,23 +20,24 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 namespace simt {
 
 // Runs f(i) for every i < num_threads on the device, asynchronously on the stream. `f` is a trivially copyable functor whose call operator
-// is a GPUHEAP_FN taking `unsigned`. The last warp may be partial. Host; throws simt::error if the launch is refused. num_threads == 0 does
-// nothing. A functor may say by `static constexpr unsigned largest_block` how many threads its blocks have at most, and by `blocks_at_once`
-// how many of those a multiprocessor shall hold: the compiler then gives the kernel as many registers as they leave, whatever limit the
-// program is built with.
+// is a GPUHEAP_FN taking `unsigned`. The last warp may be partial. Host; throws an `error` if the launch is refused. num_threads == 0 does
+// nothing.
 //
-// Under a compiler that cannot make kernels this is a declaration only: the definition comes from the object file in which nvcc
-// instantiated it.
+// A functor may define `static constexpr unsigned largest_block`, the most threads of a block, and `blocks_at_once`, the blocks that a
+// multiprocessor shall hold at once. Both become the kernel's launch bounds: the compiler gives each thread at most as many registers as
+// they allow, whatever register limit the program is built with.
+// A compiler that cannot make kernels sees a declaration only. The definition comes from the object file in which nvcc instantiated the
+// template.
 template <class Functor>
 GPUHEAP_EMITTED void launch(unsigned num_threads, Functor f, launch_config config = {});
 
-// The resources that the kernel which launch() runs for a Functor needs on the current device, as compiled. Host. Empty if kernels have no
-// such facts, as in the simulator. Defined where launch() is.
+// The resources that each thread of launch()'s kernel for a Functor needs on the current device. Host; throws device_error. The optional is
+// empty on the simulator only. nvcc makes the definition, as for launch().
 template <class Functor>
 [[nodiscard]] GPUHEAP_EMITTED std::optional<kernel_attributes> attributes_of_kernel();
 
-// How many threads of a Functor's kernel a cooperative launch can have on the current device, in blocks of `block_threads`. Host; throws
-// simt::error. Defined where launch() is.
+// The most threads that a cooperative launch of a Functor's kernel can have on the current device, in blocks of `block_threads`. Host;
+// throws device_error. nvcc makes the definition, as for launch().
 template <class Functor>
 [[nodiscard]] GPUHEAP_EMITTED unsigned most_resident_threads(unsigned block_threads);
 
@@ -85,7 +86,8 @@ void launch(unsigned num_threads, Functor f, launch_config config) {
     shape.attrs = &cooperative;
     shape.numAttrs = 1;
   }
-  // Returns the error of this launch alone, whereas after <<<>>> an error may be that of an earlier call.
+  // cudaLaunchKernelEx returns the error of this launch. The error that cudaGetLastError returns after <<<>>> may be that of an earlier
+  // call.
   detail::check(cudaLaunchKernelEx(&shape, detail::kernel_of<Functor>(), num_threads, f), "launching a kernel");
 }
 

@@ -1,5 +1,5 @@
-// The CUDA backend of program.hpp. Device code of one translation unit cannot name a variable of another one, so each has its own, and
-// tells the host how it is set: program_values is the list of those of a program.
+// The CUDA backend of program.hpp. Without relocatable device code, a translation unit cannot name a device variable of another one. So
+// each translation unit has a variable of its own, and registers a function that sets it: program_values has the list of these functions.
 #pragma once
 
 #include <gpuheap/simt/config.hpp>
@@ -12,7 +12,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 #if GPUHEAP_HAS_HOST
-// Sets program_value<T>() to `value` in all translation units. Host; one thread at a time, and no kernel runs that reads it.
+// set() sets program_value<T>() to `value` in all translation units. Host; one thread at a time, while no kernel runs that reads the value.
 template <class T>
 struct program_values {
   using setter = void (*)(T const& value);
@@ -32,7 +32,7 @@ template <class T>
 struct program_bytes {
   alignas(16) unsigned char bytes[sizeof(T)];
 };
-// Internal linkage: one for each translation unit.
+// Internal linkage gives each translation unit a variable of its own.
 template <class T>
 static __constant__ program_bytes<T> program_value_here;
 #if GPUHEAP_HAS_HOST
@@ -43,13 +43,13 @@ static void set_program_value_here(T const& value) {
 #endif
 }  // namespace detail
 
-// The value that the host has set; all bytes zero before. Device; T is trivially copyable.
+// The value that the host has set. Before the first set() all of its bytes are zero. Device; T is trivially copyable.
 template <class T>
 [[nodiscard]] static __device__ inline T const& program_value() {
   return *reinterpret_cast<T const*>(detail::program_value_here<T>.bytes);
 }
 #if GPUHEAP_HAS_HOST
-// Takes this translation unit into program_values<T>. Host, once in each, before main.
+// Registers this translation unit's setter with program_values<T>. Host; each translation unit calls this once, before main.
 template <class T>
 static bool has_program_value() {
   program_values<T>::setters().push_back(&detail::set_program_value_here<T>);
@@ -57,14 +57,14 @@ static bool has_program_value() {
 }
 #endif
 
-// One T for each block of the kernel, in shared memory, not initialised. Device.
+// One T for each thread block of the kernel, in shared memory, not initialised. Device.
 template <class T>
 [[nodiscard]] __device__ T& block_storage() {
   __shared__ T storage;
   return storage;
 }
 #else
-// Where g++ compiles the host's side of a program no device code runs, and there is nothing to set.
+// A compiler without CUDA makes no device code, so nothing has to be set. These definitions only let the headers compile.
 template <class T>
 [[nodiscard]] T const& program_value() {
   static T const none{};

@@ -14,7 +14,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 namespace detail {
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(cudaError_t code, char const* doing) {
-  (void)cudaGetLastError();  // the runtime keeps the error, and would report it again at the next launch
+  (void)cudaGetLastError();  // clears the error, which the runtime would report again at the next launch
   std::string const text = text_of("gpuheap: %s failed: %s: %s", doing, cudaGetErrorName(code), cudaGetErrorString(code));
   if (code == cudaErrorMemoryAllocation) throw out_of_memory(text);
   throw device_error(text);
@@ -24,10 +24,11 @@ inline void check(cudaError_t code, char const* doing) {
 }
 }  // namespace detail
 
-// Gives each thread of later kernels of the current device `bytes` of stack, for kernels whose depth of calls no compiler knows.
+// Gives each thread of later kernels of the current device `bytes` of stack, for kernels whose call depth the compiler does not know.
 inline void set_stack_bytes(size_t bytes) { detail::check(cudaDeviceSetLimit(cudaLimitStackSize, bytes), "setting the size of the stack"); }
 
-// Allocates `bytes` (> 0) of a kind of memory, aligned to at least 256 bytes. Throws out_of_memory.
+// Allocates `bytes` (> 0) of a kind of memory, aligned to at least 256 bytes. Throws out_of_memory, or std::bad_alloc for
+// memory_kind::host.
 [[nodiscard]] inline void* allocate(memory_kind kind, size_t bytes) {
   void* p = nullptr;
   switch (kind) {
@@ -46,8 +47,8 @@ inline void set_stack_bytes(size_t bytes) { detail::check(cudaDeviceSetLimit(cud
   }
   return p;
 }
-// Frees memory of allocate(). Waits for the device. Never throws: an error of an earlier kernel stays for the next check. A reset of the
-// context has freed its memory: the runtime's refusal is then no error.
+// Frees memory of allocate(). Waits for the device, but for memory_kind::host. Never throws: the error of an earlier kernel stays for the
+// next check. A reset of the context has freed the memory before; the runtime then refuses `p`, and this call clears that error.
 inline void deallocate(memory_kind kind, void* p) noexcept {
   auto const forget = [](cudaError_t answer) {
     if (answer == cudaErrorInvalidValue) (void)cudaGetLastError();
@@ -79,7 +80,7 @@ inline void deallocate(memory_kind kind, void* p) noexcept {
   return p;
 }
 inline void deallocate_async(void* p, stream_ref stream) noexcept { (void)cudaFreeAsync(p, static_cast<cudaStream_t>(stream.native)); }
-// Copies or fills bytes of any kind of memory, in stream order. The host sees the result after synchronize().
+// copy() copies and fill() fills bytes of any kind of memory, in stream order. The host sees the result after synchronize().
 inline void copy(void* to, void const* from, size_t bytes, stream_ref stream = {}) {
   detail::check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, static_cast<cudaStream_t>(stream.native)), "copying memory");
 }
@@ -94,7 +95,8 @@ inline void fill(void* to, unsigned char value, size_t bytes, stream_ref stream 
     detail::check(cudaMemsetAsync(to, value, bytes, native), "filling memory");
   }
 }
-// Waits until all work of the stream, or of the device, is done. Throws if a kernel failed.
+// synchronize() waits until all work of the stream is done, synchronize_device() until all work of the device is. Throws device_error if a
+// kernel failed.
 inline void synchronize(stream_ref stream) {
   detail::check(cudaStreamSynchronize(static_cast<cudaStream_t>(stream.native)), "running kernels");
 }
@@ -145,9 +147,9 @@ class stopwatch {
 // Facts about the current device.
 struct device_info {
   std::string backend;      // "cuda" or "simulator"
-  std::string name;         // as the driver calls it
+  std::string name;         // the GPU's name, from the driver
   int driver_version = 0;   // e.g. 13000; 0 in the simulator
-  int runtime_version = 0;  // of the toolkit's runtime linked
+  int runtime_version = 0;  // of the CUDA runtime that the program links
   int compute_major = 0, compute_minor = 0;
   unsigned num_sms = 0;
   size_t total_bytes = 0, free_bytes = 0;
@@ -169,7 +171,7 @@ struct device_info {
   return info;
 }
 
-// How much memory the current device has.
+// The total and the free memory of the current device.
 struct device_memory {
   size_t total_bytes = 0, free_bytes = 0;
 };
@@ -187,7 +189,8 @@ struct device_memory {
   return answer != 0;
 }
 
-// The size of CUDA's own in-kernel heap, of which each context has one. Setting it fails once a kernel that uses the heap has run.
+// The size in bytes of the heap from which CUDA's own malloc serves kernels. Each context has one. Setting the size fails once a kernel
+// that uses the heap has run.
 [[nodiscard]] inline size_t builtin_heap_limit() {
   size_t bytes = 0;
   detail::check(cudaDeviceGetLimit(&bytes, cudaLimitMallocHeapSize), "reading the size of the toolkit's device heap");
@@ -202,7 +205,7 @@ inline void set_builtin_heap_limit(size_t bytes) {
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// CUDA's own in-kernel heap, and whether this backend has one.
+// CUDA's own malloc and free for kernels, and whether this backend has them.
 inline constexpr bool has_builtin_heap = true;
 [[nodiscard]] GPUHEAP_FN inline void* builtin_malloc(size_t bytes) {
 #if defined(__CUDA_ARCH__)

@@ -1,7 +1,7 @@
-// The CUDA backend of warp.hpp: one-line forwards to the hardware.
+// The CUDA backend of warp.hpp: intrinsics and special registers.
 //
-// Under a compiler that only passes through (g++ on the .cpp files of a CUDA program) there is no hardware to reach: pass_through.hpp
-// declares what nvcc knows by itself, so that headers parse and a call from host code is a link error.
+// A compiler without CUDA (g++ on the .cpp files of a CUDA program) does not know the intrinsics. For it, pass_through.hpp declares them,
+// so that the headers parse; a call from host code is then a link error.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -12,68 +12,70 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 // ---- the calling thread (any thread)
 
-// Lane within the warp, 0..31.
+// The caller's lane within its warp, 0..31.
 [[nodiscard]] GPUHEAP_FN inline unsigned lane_id() {
   unsigned id;
   asm("mov.u32 %0, %%laneid;" : "=r"(id));
   return id;
 }
 
-// Thread within the block (one-dimensional index), and the block's size.
+// The caller's index within its block, and the block's size in threads. Both count blocks of several dimensions linearly.
 [[nodiscard]] GPUHEAP_FN inline unsigned thread_in_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 [[nodiscard]] GPUHEAP_FN inline unsigned threads_per_block() { return blockDim.x * blockDim.y * blockDim.z; }
 
-// Block within the grid, and the grid's size.
+// The caller's block within the grid, and the grid's size in blocks.
 [[nodiscard]] GPUHEAP_FN inline unsigned block_id() { return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); }
 [[nodiscard]] GPUHEAP_FN inline unsigned num_blocks() { return gridDim.x * gridDim.y * gridDim.z; }
 
-// Warp within the grid, counted over blocks.
+// The caller's warp within the grid: the warps of block 0 come first, then those of block 1, and so on.
 [[nodiscard]] GPUHEAP_FN inline unsigned global_warp() {
   return block_id() * ((threads_per_block() + warp_lanes - 1) / warp_lanes) + thread_in_block() / warp_lanes;
 }
-// Multiprocessor the thread runs on now. The id may be any value: reduce it modulo an array's length.
+// The multiprocessor on which the thread runs now. Ids may have gaps and exceed the number of multiprocessors: reduce an id modulo an
+// array's length.
 [[nodiscard]] GPUHEAP_FN inline unsigned sm_id() {
   unsigned id;
   asm volatile("mov.u32 %0, %%smid;" : "=r"(id));
   return id;
 }
 
-// Place of the warp among those that its multiprocessor runs now; a hint for policies, as it may change meanwhile.
+// The warp's place among the warps that its multiprocessor runs now. The place may change while the warp runs, so it is only a hint.
 [[nodiscard]] GPUHEAP_FN inline unsigned warp_on_sm() {
   unsigned id;
   asm volatile("mov.u32 %0, %%warpid;" : "=r"(id));
   return id;
 }
 
-// A number that mostly differs from that of the launch before; a hint for policies.
+// A number that usually differs between two launches in succession. It is only a hint.
 [[nodiscard]] GPUHEAP_FN inline unsigned launch_id() {
   uint64_t id;
   asm("mov.u64 %0, %%gridid;" : "=l"(id));
   return static_cast<unsigned>(id);
 }
 
-// A counter of the multiprocessor's cycles. Wraps.
+// The multiprocessor's counter of clock cycles. It wraps.
 [[nodiscard]] GPUHEAP_FN inline uint64_t clock_cycles() {
   uint64_t t;
   asm volatile("mov.u64 %0, %%clock64;" : "=l"(t));
   return t;
 }
 
-// A clock common to the device, in nanoseconds, of coarse resolution.
+// A clock of the whole device, in nanoseconds. Its resolution is coarse.
 [[nodiscard]] GPUHEAP_FN inline uint64_t clock_ns() {
   uint64_t t;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
   return t;
 }
 
-// ---- the lanes that are here together (any set of lanes)
+// ---- the lanes that execute together (any set of lanes)
 
 // The lanes that execute this call together now. Capture the mask once and pass it on: two calls may differ.
 //
-// The caller's own bit is added from a register that differs in every lane, because of the compiler: ptxas 13.0 assumes that an active mask
-// is the same in all lanes that execute together later, keeps it in a register of the whole warp, and lets warp operations on it act for
-// the lanes that are converged at that time. Lanes that captured different masks and have converged since would then act under one of them
-// (seen on sm_90: votes of other groups, illegal instructions). docs/decisions/active-masks.md has the experiment.
+// The function adds the caller's own bit from a register that differs in every lane, to keep ptxas 13.0 from a wrong assumption. That
+// compiler assumes that an active mask is the same in all lanes that execute together later. It keeps the mask in a register of the whole
+// warp, and lets warp operations on the mask act for the lanes that are converged at that time. Lanes that captured different masks and
+// have converged since would then act under one of these masks (seen on sm_90: votes of other groups, illegal instructions).
+// docs/decisions/active-masks.md has the experiment.
 [[nodiscard]] GPUHEAP_FN inline lane_mask active_mask() {
   lane_mask own;
   asm volatile("mov.u32 %0, %%lanemask_eq;" : "=r"(own));
@@ -115,7 +117,7 @@ template <class T>
   return __shfl_xor_sync(mask, value, static_cast<int>(lanes));
 }
 
-// The lanes of `mask` whose value equals mine. T: a 4- or 8-byte integer or pointer.
+// The lanes of `mask` whose value equals the caller's. T: a 4- or 8-byte integer or pointer.
 template <class T>
 [[nodiscard]] GPUHEAP_FN inline lane_mask match_any(lane_mask mask, T value) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -127,7 +129,8 @@ template <class T>
 }
 
 namespace detail {
-// sm_75 has no redux instruction: a butterfly over the lanes of the mask, valid for any mask since absent lanes are skipped by rank.
+// A reduction by one shuffle for each lane of the mask, for sm_75, which has no redux instruction. Any mask is valid: the loop skips lanes
+// that are not in it.
 template <class Op>
 GPUHEAP_FN inline uint32_t reduce_by_shuffle(lane_mask mask, uint32_t value, Op op) {
   uint32_t result = value;
@@ -141,7 +144,7 @@ GPUHEAP_FN inline uint32_t reduce_by_shuffle(lane_mask mask, uint32_t value, Op 
 }
 }  // namespace detail
 
-// Reductions over the lanes of `mask`; every lane gets the result.
+// Reductions over the lanes of `mask`. Every lane of `mask` gets the result.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 [[nodiscard]] GPUHEAP_FN inline uint32_t reduce_or(lane_mask mask, uint32_t value) { return __reduce_or_sync(mask, value); }
 [[nodiscard]] GPUHEAP_FN inline uint32_t reduce_and(lane_mask mask, uint32_t value) { return __reduce_and_sync(mask, value); }
@@ -168,10 +171,11 @@ GPUHEAP_FN inline uint32_t reduce_by_shuffle(lane_mask mask, uint32_t value, Op 
 
 // ---- block
 
-// Every thread of the block must arrive. Memory accesses before it happen before those after it, among the block's threads.
+// Waits for every thread of the block. What any of them did before the barrier happens before what any of them does after it.
 GPUHEAP_FN inline void sync_block() { __syncthreads(); }
-// The same for the threads of the block that have not returned: no thread waits for the others. From sm_70 on every barrier works so (CUDA
-// C++ Programming Guide, "Synchronization Functions"). In this form each thread arrives by itself, so lanes of a warp may arrive in parts.
+// The same for a block some of whose threads have returned: no thread waits for these. From sm_70 on, every barrier leaves returned threads
+// out (CUDA C++ Programming Guide, "Synchronization Functions"). In this form each thread arrives on its own, so the lanes of a warp may
+// arrive at different times.
 GPUHEAP_FN inline void sync_living_block() { asm volatile("barrier.sync 0;" ::: "memory"); }
 
 // Ends the kernel with an error that the host sees as a failed launch.
@@ -180,7 +184,7 @@ GPUHEAP_FN inline void sync_living_block() { asm volatile("barrier.sync 0;" ::: 
   __builtin_unreachable();
 }
 
-// Ends this thread, as if it had returned from the kernel. Destructors of its local objects may run or not.
+// Ends this thread, as if it had returned from the kernel. The destructors of its local objects do not run; in the simulator they do.
 [[noreturn]] GPUHEAP_FN inline void end_thread() {
   asm volatile("exit;");
   __builtin_unreachable();

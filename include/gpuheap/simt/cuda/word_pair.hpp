@@ -1,4 +1,4 @@
-// The CUDA backend of word_pair.hpp: one instruction of 16 bytes.
+// The CUDA backend of word_pair.hpp: each load or store is one instruction of 16 bytes.
 #pragma once
 
 #include <gpuheap/simt/cuda/atomic.hpp>

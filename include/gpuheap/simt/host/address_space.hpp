@@ -11,14 +11,15 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// A range of addresses. Plain data: the maker also releases it.
+// A range of reserved addresses. The struct owns nothing: the caller of reserve_addresses() calls release_addresses().
 struct address_space {
   void* base = nullptr;
   size_t bytes = 0;
   size_t granularity = 0;  // bytes; reservations and mappings are multiples of it: a power of two
 };
 
-// Reserves at least `bytes` (> 0) of addresses. No memory is behind them yet: a read or write there ends the process. Throws simt::error.
+// Reserves at least `bytes` (> 0) of addresses. No memory is mapped there yet: a read or write there ends the process. Throws device_error
+// or plain_error.
 [[nodiscard]] inline address_space reserve_addresses(size_t bytes) {
   detail::may_fail("reserving addresses");
   address_space space;
@@ -27,15 +28,15 @@ struct address_space {
   if (space.bytes >= bytes) space.base = ::gpuheap::simulator::reserve_addresses(space.bytes);
   if (space.base == nullptr) {
     throw plain_error("gpuheap: reserving addresses failed: the system does not have " + ::std::to_string(bytes) +
-                      " bytes of them in a row");
+                      " contiguous bytes of them");
   }
   return space;
 }
-// Gives the addresses back. Nothing is mapped there.
+// Releases the addresses. The caller has unmapped all memory of the space.
 inline void release_addresses(address_space const& space) noexcept { ::gpuheap::simulator::release_addresses(space.base, space.bytes); }
 
 // Maps new memory at `at`, where none is mapped. Both `at` and the size are multiples of the granularity, inside the space. The memory is
-// zero here, which is not promised. Throws out_of_memory, and then changes nothing.
+// zero on this backend, and undefined on the CUDA backend. Throws out_of_memory, and then changes nothing.
 inline void map_memory(address_space const&, void* at, size_t bytes) {
   if (!::gpuheap::simulator::call_fails() && ::gpuheap::simulator::map_memory(at, bytes)) return;
   throw out_of_memory("gpuheap: mapping " + ::std::to_string(bytes) + " bytes of simulated device memory failed: the system has " +

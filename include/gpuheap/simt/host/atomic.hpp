@@ -1,6 +1,6 @@
-// The host backend of atomic.hpp: forwards to the simulator. Each operation of a lane is a scheduling point; in the weak mode a load may
-// return any value that the C++ model still allows. Scopes are not told apart: all are as wide as the machine. The last parameter of each
-// operation is the caller's place in the source, for reports; callers leave it out.
+// The host backend of atomic.hpp: forwards to the simulator. Each operation of a lane is a scheduling point. In the weak mode a load may
+// return any value that the C++ memory model still allows. The simulator treats every scope as the whole machine. The last parameter of
+// each operation is the caller's place in the source, for reports; callers leave it out.
 #pragma once
 
 #include <gpuheap/simt/host/warp.hpp>
@@ -16,7 +16,7 @@ static_assert(to_order(relaxed) == ::gpuheap::simulator::order::relaxed && to_or
               to_order(release) == ::gpuheap::simulator::order::release && to_order(acq_rel) == ::gpuheap::simulator::order::acq_rel &&
               to_order(seq_cst) == ::gpuheap::simulator::order::seq_cst);
 
-// The operand of a fetch_add on T: T itself, or a number of elements for a pointer.
+// The operand of a fetch_add on T: a T, or for a pointer a number of elements.
 template <class T>
 struct difference {
   using type = T;
@@ -29,8 +29,8 @@ template <class T>
 using difference_t = typename difference<T>::type;
 }  // namespace detail
 
-// Atomic access to an object that outlives the reference. T: an integer or pointer of 1, 2, 4 or 8 bytes, naturally aligned. Callable by
-// any thread, and by the host.
+// Atomic access to an object that outlives the reference. T: an integer or pointer of 1, 2, 4 or 8 bytes, naturally aligned. Any thread may
+// call, and so may the host.
 template <class T, scope S = scope::device>
 class atomic_ref {
  public:
@@ -79,7 +79,7 @@ class atomic_ref {
   T* object_;
 };
 
-// Atomic access to words that certainly lie in global memory: here no other than atomic_ref.
+// Atomic access to words that certainly lie in global memory. On this backend it is atomic_ref.
 template <class T>
 using global_ref = atomic_ref<T>;
 
@@ -89,17 +89,19 @@ inline constexpr memory_order consume = static_cast<memory_order>(::gpuheap::sim
 inline constexpr memory_order relay = static_cast<memory_order>(::gpuheap::simulator::order::relay);
 inline constexpr memory_order consume_release = static_cast<memory_order>(::gpuheap::simulator::order::consume_release);
 
-// A fetch_or of two bytes that touches no byte beside them.
+// A fetch_or of a 2-byte word that accesses no neighbouring byte.
 inline uint16_t fetch_or_16(uint16_t& object, uint16_t bits, memory_order order, detail::site where = detail::site::here()) {
   return ::gpuheap::simulator::fetch_or(object, bits, detail::to_order(order), where);
 }
 
-// 16 bytes that change together, on hardware that can (has_atomic_16()). Elsewhere the call traps: no allocator may require it.
+// 16 bytes that one compare_exchange_16() changes, on hardware that can (has_atomic_16()). On other hardware that call traps, so no
+// allocator may require it.
 struct alignas(16) pair64 {
   uint64_t low, high;
 };
 [[nodiscard]] constexpr bool has_atomic_16() { return ::gpuheap::simulator::has_atomic_16(); }
-// acquire on success and failure, release on success; device scope.
+// Compare-and-swap of 16 bytes in device scope: acquire on success and failure, release on success. On failure `expected` receives the
+// current value.
 inline bool compare_exchange_16(pair64& object, pair64& expected, pair64 desired, detail::site where = detail::site::here()) {
   return ::gpuheap::simulator::compare_exchange_16(&object, &expected, &desired, where);
 }
@@ -110,10 +112,11 @@ inline void fence(memory_order order, detail::site where = detail::site::here())
   ::gpuheap::simulator::fence(detail::to_order(order), where);
 }
 
-// See cuda/global_ref.hpp.
+// Tells the simulator that this thread's read-modify-writes have been performed; cuda/global_ref.hpp says when that is true.
 inline void note_performed() { ::gpuheap::simulator::note_performed(); }
 
-// A load that may be served by this SM's L1: possibly stale until an acquire. For words that carry their own validation. T: 4 or 8 bytes.
+// A load that the SM's L1 may serve: the value may be stale until the thread's next acquire. For words that the caller validates otherwise.
+// T: 4 or 8 bytes.
 template <class T>
 [[nodiscard]] inline T load_cached(T const& object, detail::site where = detail::site::here()) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
@@ -130,7 +133,7 @@ inline void plain_write(T& object, T value, detail::site where = detail::site::h
   ::gpuheap::simulator::plain_write(object, value, where);
 }
 
-// Waiting politely for another warp. Here: lets another lane run.
+// A pause in a loop that waits for another warp. On this backend it lets another lane run.
 class back_off {
  public:
   void wait(detail::site where = detail::site::here()) { ::gpuheap::simulator::back_off(where); }

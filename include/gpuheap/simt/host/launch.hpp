@@ -1,4 +1,4 @@
-// The host backend of launch.hpp.
+// The host backend of launch.hpp: forwards to the simulator.
 #pragma once
 
 #include <gpuheap/simt/host/runtime.hpp>
@@ -15,8 +15,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace simt {
 
-// A simulated kernel that went wrong: deadlock, livelock, misuse, data race, trap. The text says which lanes were where and how to replay
-// the run.
+// Thrown when a simulated kernel failed: deadlock, livelock, misuse of a warp operation, data race, trap. what() says where each lane was,
+// and how to replay the run.
 class kernel_failure : public device_error {
  public:
   explicit kernel_failure(::gpuheap::simulator::failure const& f) : device_error(f.what()), kind_{f.kind()} {}
@@ -26,7 +26,7 @@ class kernel_failure : public device_error {
   ::gpuheap::simulator::failure_kind kind_;
 };
 
-// How many threads a cooperative launch of a Functor can have, in blocks of `block_threads`.
+// The most threads that a cooperative launch of a Functor can have, in blocks of `block_threads`.
 template <class Functor>
 [[nodiscard]] unsigned most_resident_threads(unsigned block_threads) {
   ::gpuheap::simulator::settings const& machine = ::gpuheap::simulator::current_settings();
@@ -34,9 +34,9 @@ template <class Functor>
   return blocks * machine.num_sms * block_threads;
 }
 
-// Runs f(i) for every i < num_threads as simulated threads, and returns when all have ended. The last warp may be partial. Host; throws
-// simt::error if the launch is refused, kernel_failure (an error) if the kernel goes wrong: its threads then stop where they are.
-// num_threads == 0 does nothing.
+// Runs f(i) for every i < num_threads as simulated threads, and returns when all have ended. The last warp may be partial. num_threads == 0
+// does nothing. Host. Throws plain_error or device_error if the launch is refused, and kernel_failure if the kernel fails: the threads that
+// have not ended then stop where they are.
 template <class Functor>
 void launch(unsigned num_threads, Functor f, launch_config config = {}) {
   static_assert(is_trivially_copyable_v<Functor>, "kernels get their functor by value, byte by byte");
@@ -65,7 +65,7 @@ void launch(unsigned num_threads, Functor f, launch_config config = {}) {
   }
 }
 
-// The resources of the kernel of a Functor: none, since a simulated thread has no registers.
+// The resources of a Functor's kernel. Always empty, since a simulated thread has no registers.
 template <class Functor>
 [[nodiscard]] ::std::optional<kernel_attributes> attributes_of_kernel() {
   return ::std::nullopt;

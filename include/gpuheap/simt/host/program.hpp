@@ -1,4 +1,5 @@
-// The host backend of program.hpp: a variable, storage by the block's number, and device code on either side.
+// The host backend of program.hpp. The program value is a variable, block storage is a map from block numbers, and all code counts as
+// device code.
 #pragma once
 
 #include <gpuheap/simt/host/warp.hpp>
@@ -12,31 +13,32 @@ template <class T>
 inline T the_program_value{};
 }  // namespace detail
 
-// Sets program_value<T>(). Host; no kernel runs that reads it.
+// set() sets program_value<T>(). Host, while no kernel runs that reads the value.
 template <class T>
 struct program_values {
   static void set(T const& value) { detail::the_program_value<T> = value; }
 };
 
-// The value that the host has set; T{} before.
+// The value that the host has set; T{} before the first set().
 template <class T>
 [[nodiscard]] inline T const& program_value() {
   return detail::the_program_value<T>;
 }
-// The one variable is that of all translation units.
+// Nothing to register: all translation units share one variable.
 template <class T>
 inline bool has_program_value() {
   return true;
 }
 
-// One T for each block number of each OS thread: a block runs on one of them, which has one launch at a time.
+// One T for each thread block. Each thread of the operating system has a map of its own: it runs one launch at a time, and a block runs on
+// one such thread.
 template <class T>
 [[nodiscard]] inline T& block_storage() {
   thread_local std::map<unsigned, T> storage;
   return storage[block_id()];
 }
 
-// Device code: the simulator has no other.
+// Always Side::on_device(arguments...): all code counts as device code.
 template <class Side, class... Args>
 inline auto by_side(Args... arguments) {
   return Side::on_device(arguments...);

@@ -1,5 +1,5 @@
-// The simulator's backend of runtime.hpp: device memory is memory of the process, streams have no pending work, and times are of the steady
-// clock.
+// The host backend of runtime.hpp. Device memory is memory of the process, streams have no pending work, and a stopwatch reads the host's
+// steady clock.
 #pragma once
 
 #include <gpuheap/simt/error.hpp>
@@ -15,13 +15,13 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 namespace detail {
-// Throws where a test lets this call fail.
+// Throws if a test has asked the simulator to make this call fail.
 inline void may_fail(char const* doing) {
   if (::gpuheap::simulator::call_fails()) throw device_error(text_of("gpuheap: %s failed: a fault was injected", doing));
 }
 }  // namespace detail
 
-// Allocates `bytes` (> 0), aligned to 4096 bytes. Throws out_of_memory. All kinds of memory are the same here.
+// Allocates `bytes` (> 0), aligned to 4096 bytes. Throws out_of_memory. All kinds of memory are the same on this backend.
 [[nodiscard]] inline void* allocate(memory_kind, size_t bytes) {
   void* const p = ::gpuheap::simulator::call_fails() ? nullptr : ::gpuheap::simulator::allocate(bytes);
   if (p == nullptr) {
@@ -32,10 +32,10 @@ inline void may_fail(char const* doing) {
 }
 // Frees memory of allocate().
 inline void deallocate(memory_kind, void* p) noexcept { ::gpuheap::simulator::deallocate(p); }
-// Allocates in stream order. The simulator has no pool, so this is allocate().
+// Allocates in stream order. The simulator's streams have no pending work, so this is allocate().
 [[nodiscard]] inline void* allocate_async(size_t bytes, stream_ref) { return allocate(memory_kind::device, bytes); }
 inline void deallocate_async(void* p, stream_ref) noexcept { deallocate(memory_kind::device, p); }
-// Copies or fills bytes of any kind of memory. The result is there on return.
+// copy() copies and fill() fills bytes of any kind of memory. The work is done when the call returns.
 inline void copy(void* to, void const* from, size_t bytes, stream_ref = {}) {
   detail::may_fail("copying memory");
   if (bytes != 0) ::std::memmove(to, from, bytes);
@@ -48,7 +48,7 @@ inline void fill(void* to, unsigned char value, size_t bytes, stream_ref = {}) {
 inline void synchronize(stream_ref) { detail::may_fail("running kernels"); }
 inline void synchronize_device() { detail::may_fail("running kernels"); }
 
-// Makes a stream, which is only a name: all work is done in the order of the calls.
+// Makes a stream. It is only an identity: all work is done in the order of the calls, whatever the stream.
 [[nodiscard]] inline stream_ref make_stream() {
   detail::may_fail("creating a stream");
   return {new char{}};
@@ -86,7 +86,7 @@ struct device_info {
 // Whether kernels can access pageable host memory: always, in the simulator.
 [[nodiscard]] inline bool kernels_reach_host_memory() { return true; }
 
-// Does nothing: a fiber has stack enough.
+// Does nothing: the stack of a simulated thread has a fixed size.
 inline void set_stack_bytes(size_t) {}
 
 [[nodiscard]] inline device_info query_device() {
@@ -101,7 +101,7 @@ inline void set_stack_bytes(size_t) {}
   return info;
 }
 
-// How much memory the simulated device has.
+// The total and the free memory of the simulated device.
 struct device_memory {
   size_t total_bytes = 0, free_bytes = 0;
 };
@@ -111,7 +111,7 @@ struct device_memory {
   return {facts.total_bytes, facts.free_bytes};
 }
 
-// CUDA's own in-kernel heap, which the simulator does not have.
+// CUDA's own malloc and free for kernels, which the simulator does not have.
 inline constexpr bool has_builtin_heap = false;
 [[nodiscard]] inline size_t builtin_heap_limit() { return 0; }
 inline void set_builtin_heap_limit(size_t) {

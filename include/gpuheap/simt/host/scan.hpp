@@ -1,14 +1,14 @@
-// The host backend of scan.hpp: a loop.
+// The host backend of scan.hpp: a loop on the host.
 #pragma once
 
 #include <gpuheap/simt/host/runtime.hpp>
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// Bytes that exclusive_scan() of `count` elements needs to work in.
+// Bytes of working memory for exclusive_scan(). It uses none; 1 lets callers allocate, since allocate() takes no 0.
 [[nodiscard]] inline size_t exclusive_scan_bytes(size_t) { return 1; }
 
-// sums[i] = the sum of values[0..i), for each i < count. `work`: so many bytes as exclusive_scan_bytes(count) says. In stream order.
+// Sets sums[i] to the sum of values[0] .. values[i - 1], for each i < count.
 inline void exclusive_scan(void*, size_t, uint64_t const* values, uint64_t* sums, size_t count, stream_ref) {
   detail::may_fail("scanning");
   uint64_t sum = 0;

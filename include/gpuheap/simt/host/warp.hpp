@@ -37,34 +37,36 @@ template <class T>
 
 // ---- the calling thread (any thread)
 
-// Lane within the warp, 0..31.
+// The caller's lane within its warp, 0..31.
 [[nodiscard]] inline unsigned lane_id() { return ::gpuheap::simulator::lane_id(); }
-// Thread within the block (one-dimensional index), and the block's size.
+// The caller's index within its block, and the block's size in threads.
 [[nodiscard]] inline unsigned thread_in_block() { return ::gpuheap::simulator::thread_in_block(); }
 [[nodiscard]] inline unsigned threads_per_block() { return ::gpuheap::simulator::threads_per_block(); }
-// Block within the grid, and the grid's size.
+// The caller's block within the grid, and the grid's size in blocks.
 [[nodiscard]] inline unsigned block_id() { return ::gpuheap::simulator::block_id(); }
 [[nodiscard]] inline unsigned num_blocks() { return ::gpuheap::simulator::num_blocks(); }
-// Warp within the grid, counted over blocks.
+// The caller's warp within the grid: the warps of block 0 come first, then those of block 1, and so on.
 [[nodiscard]] inline unsigned global_warp() {
   return block_id() * ((threads_per_block() + warp_lanes - 1) / warp_lanes) + thread_in_block() / warp_lanes;
 }
-// Multiprocessor the thread runs on now. The id may be any value: reduce it modulo an array's length.
+// The multiprocessor on which the thread runs now. On a GPU ids may have gaps and exceed the number of multiprocessors: reduce an id modulo
+// an array's length.
 [[nodiscard]] inline unsigned sm_id() { return ::gpuheap::simulator::sm_id(); }
-// Place of the warp among those that its multiprocessor runs now; a hint for policies, as it may change meanwhile. Here that of its number.
+// The warp's place among the warps that its multiprocessor runs now. On a GPU the place may change while the warp runs, so it is only a
+// hint. On this backend it is global_warp() modulo 64.
 [[nodiscard]] inline unsigned warp_on_sm() { return global_warp() % 64; }
-// Tells this launch from the one before it, mostly; a hint for policies.
+// A number that usually differs between two launches in succession. It is only a hint.
 [[nodiscard]] inline unsigned launch_id() { return ::gpuheap::simulator::launch_id(); }
-// Simulated cycles and nanoseconds: they advance with each scheduling point, and are the same in each replay.
+// Simulated clocks, in cycles and in nanoseconds. They advance with each scheduling point, and are the same in each replay.
 [[nodiscard]] inline uint64_t clock_cycles(detail::site where = detail::site::here()) { return ::gpuheap::simulator::clock_cycles(where); }
 [[nodiscard]] inline uint64_t clock_ns(detail::site where = detail::site::here()) { return ::gpuheap::simulator::clock_ns(where); }
 
-// ---- the lanes that are here (any set of lanes)
+// ---- the lanes that execute together (any set of lanes)
 
-// The lanes that execute this call together now. Capture it once, pass it on: two calls may differ.
+// The lanes that execute this call together now. Capture the mask once and pass it on: two calls may differ.
 [[nodiscard]] inline lane_mask active_mask(detail::site where = detail::site::here()) { return ::gpuheap::simulator::active_mask(where); }
 
-// ---- what passes between lanes: every lane named in `mask` must make the same call with the same mask.
+// ---- exchanges between lanes: every lane named in `mask` must make the same call with the same mask.
 
 inline void sync_warp(lane_mask mask, detail::site where = detail::site::here()) { ::gpuheap::simulator::sync_warp(mask, where); }
 [[nodiscard]] inline lane_mask ballot(lane_mask mask, bool vote, detail::site where = detail::site::here()) {
@@ -100,14 +102,14 @@ template <class T>
       ::gpuheap::simulator::exchange_in_warp(detail::operation::shuffle_xor, mask, detail::word_of(value), lanes, where));
 }
 
-// The lanes of `mask` whose value equals mine. T: a 4- or 8-byte integer or pointer.
+// The lanes of `mask` whose value equals the caller's. T: a 4- or 8-byte integer or pointer.
 template <class T>
 [[nodiscard]] inline lane_mask match_any(lane_mask mask, T value, detail::site where = detail::site::here()) {
   return static_cast<lane_mask>(
       ::gpuheap::simulator::exchange_in_warp(detail::operation::match_any, mask, detail::word_of(value), 0, where));
 }
 
-// Reductions over the lanes of `mask`; every lane gets the result.
+// Reductions over the lanes of `mask`. Every lane of `mask` gets the result.
 [[nodiscard]] inline uint32_t reduce_or(lane_mask mask, uint32_t value, detail::site where = detail::site::here()) {
   return detail::reduce(detail::operation::reduce_or, mask, value, where);
 }
@@ -126,9 +128,9 @@ template <class T>
 
 // ---- block
 
-// Every thread of the block must arrive. Memory accesses before it happen before those after it, among the block's threads.
+// Waits for every thread of the block. What any of them did before the barrier happens before what any of them does after it.
 inline void sync_block(detail::site where = detail::site::here()) { ::gpuheap::simulator::sync_block(where); }
-// The same for those of the block's threads that have not returned: no thread waits for the others.
+// The same for a block some of whose threads have returned: no thread waits for these.
 inline void sync_living_block(detail::site where = detail::site::here()) { ::gpuheap::simulator::sync_block(where, true); }
 
 // Ends the kernel with an error that the host sees as a failed launch.
@@ -137,7 +139,7 @@ inline void sync_living_block(detail::site where = detail::site::here()) { ::gpu
 namespace detail {
 struct thread_ended {};  // caught by launch()
 }  // namespace detail
-// Ends this thread, as if it had returned from the kernel. Destructors of its local objects may run or not.
+// Ends this thread, as if it had returned from the kernel. On this backend the destructors of its local objects run; on a GPU they do not.
 [[noreturn]] inline void end_thread() { throw detail::thread_ended{}; }
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt

@@ -1,4 +1,4 @@
-// The host backend of word_pair.hpp: two accesses.
+// The host backend of word_pair.hpp: each load or store is two accesses of 8 bytes.
 #pragma once
 
 #include <gpuheap/simt/host/atomic.hpp>

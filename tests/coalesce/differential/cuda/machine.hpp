@@ -1,2 +1,2 @@
-// What the generated kernels ask of the machine, as the rewriter sees it: its own declarations have all of it.
+// The functions of the machine that the generated kernels call, for the rewriter, whose own declarations have all of them.
 #pragma once

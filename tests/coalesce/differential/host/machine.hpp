@@ -1,4 +1,5 @@
-// What the generated kernels ask of the machine, for the simulator, and the program that runs each apart and together.
+// The functions of the machine that the generated kernels call, for the simulator, and the program that runs each kernel apart and
+// together.
 #pragma once
 
 #include <gpuheap/allocators/coalesce.hpp>
@@ -79,7 +80,7 @@ struct call_kernel {
 
 inline constexpr unsigned blocks = 2, threads = 40;
 
-// What a kernel leaves behind, under the schedule of the environment; false if it does not end.
+// Runs a kernel under the schedule of the environment and stores its results in `out`; false if it does not end.
 inline bool run(kernel k, bool together, std::vector<unsigned>& out) {
   gpuheap::coalesced::init(gpuheap::heap_size{1 << 20});
   if (!together) gpuheap::coalesced::serve_apart();

@@ -81,7 +81,7 @@ GPUHEAP_FN int rank_main(void) {
   return 0;
 }
 
-// What each rank has of its own in this file.
+// The variables that each rank has for itself in this file.
 using variables_of_histogram = gpuheap::mpi::variables<state_of_histogram, names_of_histogram, total_of_histogram, new_of_histogram, next_number_calls_of_histogram>;
 [[maybe_unused]] static bool const variables_of_histogram_known = variables_of_histogram::known();
 GPUHEAP_FN void start_variables_of_histogram() { variables_of_histogram::start(); }

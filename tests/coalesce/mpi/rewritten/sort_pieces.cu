@@ -36,7 +36,7 @@ GPUHEAP_FN void keep_half(struct piece *p, const float *theirs, int lower) {
 
 GPUHEAP_FN int merges(void) { return gpuheap::mpi::own<merges_made_of_sort_pieces>().merges_made; }
 
-// What each rank has of its own in this file.
+// The variables that each rank has for itself in this file.
 using variables_of_sort_pieces = gpuheap::mpi::variables<merges_made_of_sort_pieces>;
 [[maybe_unused]] static bool const variables_of_sort_pieces_known = variables_of_sort_pieces::known();
 GPUHEAP_FN void start_variables_of_sort_pieces() { variables_of_sort_pieces::start(); }

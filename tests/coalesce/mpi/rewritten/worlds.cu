@@ -144,7 +144,7 @@ GPUHEAP_FN int rank_main(int argc, gpuheap::mpi::arguments argv) {
   return 0;
 }
 
-// What each rank has of its own in this file.
+// The variables that each rank has for itself in this file.
 using variables_of_worlds = gpuheap::mpi::variables<notes_of_worlds>;
 [[maybe_unused]] static bool const variables_of_worlds_known = variables_of_worlds::known();
 GPUHEAP_FN void start_variables_of_worlds() { variables_of_worlds::start(); }

@@ -1,4 +1,4 @@
-// What the programs of this folder ask of the machine, for a GPU.
+// The functions of the machine that the programs of this folder call, for a GPU.
 #pragma once
 
 #include <cuda_runtime.h>

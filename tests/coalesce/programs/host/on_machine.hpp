@@ -1,4 +1,5 @@
-// What the programs of this folder ask of the machine, for the simulator: CUDA's words for device code, and the same two functions.
+// The functions of the machine that the programs of this folder call, for the simulator: CUDA's keywords for device code, and the same two
+// functions.
 #pragma once
 
 #include <gpuheap/simt/launch.hpp>

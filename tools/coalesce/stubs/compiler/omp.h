@@ -1,4 +1,4 @@
-// OpenMP's calls, which host code makes. The compiler that nvcc uses brings a header of them, and Clang's libraries do not.
+// Declarations of OpenMP's functions, for host code. nvcc's host compiler has this header, and Clang's libraries do not.
 #pragma once
 
 typedef struct {

@@ -1,4 +1,4 @@
-// The calls of gpuheap/coalesced.hpp as the rewriter sees them: declarations without the library behind them.
+// The calls of gpuheap/coalesced.hpp as the rewriter sees them: declarations without the library's definitions.
 #pragma once
 
 #define GPUHEAP_STUB_HD __attribute__((host)) __attribute__((device))

@@ -1,4 +1,4 @@
-/* The calls of gpuheap/mpi/names.hpp as declarations, for C and for C++. GPUHEAP_STUB: what stands before each. */
+/* The calls of gpuheap/mpi/names.hpp and further_names.hpp as declarations, for C and C++. GPUHEAP_STUB is the attribute before each. */
 #ifndef GPUHEAP_STUB
 #define GPUHEAP_STUB
 #endif

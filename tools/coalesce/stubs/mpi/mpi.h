@@ -1,4 +1,4 @@
-/* What C programs see in place of <mpi.h>: the calls that gpuheap/mpi/names.hpp has, and no others. docs/mpi.md. */
+/* The header that C programs get in place of <mpi.h>: the calls of gpuheap/mpi, and no others (docs/mpi.md). */
 #pragma once
 
 typedef struct gpuheap_mpi_communicator* MPI_Comm;

@@ -1,1 +1,1 @@
-// Nothing more than cuda_stub.hpp has.
+// Empty: cuda_stub.hpp has the declarations.

@@ -1,1 +1,1 @@
-// Empty: Clang includes this header, which a toolkit without curand lacks.
+// Empty: Clang includes this header, which a toolkit without cuRAND does not have.

@@ -1,5 +1,5 @@
-// The C++ library's <math.h> brings std::lerp into the global namespace as of C++20, where programs have a lerp of their own; nvcc tells
-// the two apart, and Clang does not. That one name is left where it is.
+// From C++20 on, the C++ library's <math.h> declares std::lerp in the global namespace as well, where programs have a lerp of their own.
+// nvcc distinguishes the two, and Clang does not. This header keeps std::lerp out of the global namespace.
 #if !defined(__cplusplus) || __cplusplus <= 201703L || defined(_GLIBCXX_INCLUDE_NEXT_C_HEADERS)
 #include_next <math.h>
 #else

@@ -1,4 +1,4 @@
-// gpuheap/mpi/c_library.hpp as the rewriter sees it: declarations without the library behind them.
+// gpuheap/mpi/c_library.hpp as the rewriter sees it: declarations without the library's definitions.
 #pragma once
 
 #include <gpuheap/coalesced.hpp>
@@ -32,7 +32,7 @@ GPUHEAP_STUB double drand48();
 GPUHEAP_STUB long lrand48();
 GPUHEAP_STUB long mrand48();
 
-// letters and texts
+// characters and strings
 GPUHEAP_STUB int isdigit(int c);
 GPUHEAP_STUB int isupper(int c);
 GPUHEAP_STUB int islower(int c);

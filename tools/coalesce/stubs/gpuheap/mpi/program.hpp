@@ -1,4 +1,4 @@
-// gpuheap/mpi/program.hpp as the rewriter sees it: declarations without the library behind them.
+// gpuheap/mpi/program.hpp as the rewriter sees it: declarations without the library's definitions.
 #pragma once
 
 #include <gpuheap/coalesced.hpp>
