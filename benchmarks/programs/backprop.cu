@@ -43,27 +43,27 @@ __global__ void adjust(float const* inputs, float* weights, float* changes, floa
 float squashed(double sum) { return static_cast<float>(1 / (1 + std::exp(-sum))); }
 
 void train(unsigned num) {
-  std::vector<float> inputs(num + 1), weights(std::size_t{num + 1} * width), changes(weights.size(), 0), errors(width, 0);
+  unsigned const blocks = num / rows;
+  programs::array<float> inputs(num + 1), weights(std::size_t{num + 1} * width), changes(weights.size(), 0), errors(width, 0);
+  programs::array<float> sums(std::size_t{blocks} * num_hidden);
   programs::random_numbers source(num);
   for (float& value : inputs) value = source.between(0, 1);
   inputs[0] = 1;
   for (float& value : weights) value = source.between(-0.01F, 0.01F);
   for (float& value : changes) value = source.between(-0.001F, 0.001F);
-  std::vector<float> const weights_before = weights;
+  std::vector<float> const weights_before(weights.begin(), weights.end()), changes_before(changes.begin(), changes.end());
   std::vector<float> output_weights(width);
   for (float& value : output_weights) value = source.between(-1, 1);
   float const target = 0.1F;
 
-  unsigned const blocks = num / rows;
   dim3 const block(num_hidden, rows);
-  auto* const device_inputs = programs::allocate<float>(inputs.size());
+  auto* const device_inputs = programs::allocate_for(inputs);
   auto* const device_constant = programs::allocate<float>(width);
-  auto* const device_weights = programs::allocate<float>(weights.size());
-  auto* const device_sums = programs::allocate<float>(std::size_t{blocks} * num_hidden);
+  auto* const device_weights = programs::allocate_for(weights);
+  auto* const device_sums = programs::allocate_for(sums);
   programs::upload(device_inputs, inputs);
   programs::upload(device_weights, weights);
   programs::timed("add_up", [&] { add_up<<<blocks, block>>>(device_inputs, device_weights, device_sums, device_constant); });
-  std::vector<float> sums(std::size_t{blocks} * num_hidden);
   programs::download(sums, device_sums);
 
   std::vector<float> hidden(width, 1);
@@ -80,28 +80,28 @@ void train(unsigned num) {
   float const output_error = output * (1 - output) * (target - output);
   for (unsigned unit = 1; unit < width; ++unit) errors[unit] = hidden[unit] * (1 - hidden[unit]) * output_error * output_weights[unit];
 
-  auto* const device_errors = programs::allocate<float>(width);
-  auto* const device_changes = programs::allocate<float>(changes.size());
+  auto* const device_errors = programs::allocate_for(errors);
+  auto* const device_changes = programs::allocate_for(changes);
   programs::upload(device_errors, errors);
   programs::upload(device_changes, changes);
   programs::upload(device_weights, weights);
   programs::timed("adjust",
                   [&] { adjust<<<blocks, block>>>(device_inputs, device_weights, device_changes, device_errors, device_constant); });
-  std::vector<float> inputs_after(inputs.size());
+  programs::array<float> inputs_after(inputs.size());
   programs::download(inputs_after, device_inputs);
   programs::download(weights, device_weights);
-  programs::release(device_inputs);
+  programs::release(device_inputs, inputs);
   programs::release(device_constant);
-  programs::release(device_weights);
-  programs::release(device_sums);
-  programs::release(device_errors);
-  programs::release(device_changes);
+  programs::release(device_weights, weights);
+  programs::release(device_sums, sums);
+  programs::release(device_errors, errors);
+  programs::release(device_changes, changes);
 
   programs::expect(inputs_after == inputs, "the inputs changed");
   for (std::size_t at = 0; at < weights.size(); ++at) {
     std::size_t const unit = at % width;
     double const change =
-        unit == 0 ? 0 : double{rate} * double{errors[unit]} * double{inputs[at / width]} + double{momentum} * double{changes[at]};
+        unit == 0 ? 0 : double{rate} * double{errors[unit]} * double{inputs[at / width]} + double{momentum} * double{changes_before[at]};
     programs::expect(programs::near(weights[at], double{weights_before[at]} + change, 1e-6), "a weight is not the CPU's");
   }
   programs::print_fingerprint("hidden", hidden);

@@ -36,15 +36,15 @@ __global__ void advance(unsigned char* level, unsigned char* next, unsigned char
 }
 
 struct graph {
-  std::vector<node> nodes;
-  std::vector<unsigned> edges;
+  programs::array<node> nodes;
+  programs::array<unsigned> edges;
 };
 
 // Every node asks for 2, 3 or 4 neighbours; an edge leads both ways.
 graph make_graph(unsigned num) {
   programs::random_numbers source(num);
   std::vector<std::pair<unsigned, unsigned>> pairs;
-  graph made{std::vector<node>(num, node{0, 0}), {}};
+  graph made{programs::array<node>(num, node{0, 0}), {}};
   for (unsigned from = 0; from < num; ++from) {
     for (unsigned i = 0; i < 2 + from % 3; ++i) {
       pairs.emplace_back(from, source.below(num));
@@ -82,19 +82,19 @@ std::vector<int> search_by_cpu(graph const& in, unsigned start) {
 }
 
 void search(unsigned num) {
-  graph const searched = make_graph(num);
+  graph searched = make_graph(num);
   unsigned const start = 0;
-  std::vector<unsigned char> level(num, 0), next(num, 0), visited(num, 0);
-  std::vector<int> cost(num, -1);
+  programs::array<unsigned char> level(num, 0), next(num, 0), visited(num, 0);
+  programs::array<int> cost(num, -1);
   level[start] = visited[start] = 1;
   cost[start] = 0;
 
-  auto* const device_nodes = programs::allocate<node>(num);
-  auto* const device_edges = programs::allocate<unsigned>(searched.edges.size());
-  auto* const device_level = programs::allocate<unsigned char>(num);
-  auto* const device_next = programs::allocate<unsigned char>(num);
-  auto* const device_visited = programs::allocate<unsigned char>(num);
-  auto* const device_cost = programs::allocate<int>(num);
+  auto* const device_nodes = programs::allocate_for(searched.nodes);
+  auto* const device_edges = programs::allocate_for(searched.edges);
+  auto* const device_level = programs::allocate_for(level);
+  auto* const device_next = programs::allocate_for(next);
+  auto* const device_visited = programs::allocate_for(visited);
+  auto* const device_cost = programs::allocate_for(cost);
   auto* const device_more = programs::allocate<unsigned char>(1);
   programs::upload(device_nodes, searched.nodes);
   programs::upload(device_edges, searched.edges);
@@ -114,14 +114,15 @@ void search(unsigned num) {
     programs::download(&more, device_more, 1);
   }
   programs::download(cost, device_cost);
-  programs::release(device_nodes);
-  programs::release(device_edges);
-  programs::release(device_level);
-  programs::release(device_next);
-  programs::release(device_visited);
-  programs::release(device_cost);
+  programs::release(device_nodes, searched.nodes);
+  programs::release(device_edges, searched.edges);
+  programs::release(device_level, level);
+  programs::release(device_next, next);
+  programs::release(device_visited, visited);
+  programs::release(device_cost, cost);
 
-  programs::expect(cost == search_by_cpu(searched, start), "the levels are not those of the CPU's search");
+  programs::expect(std::equal(cost.begin(), cost.end(), search_by_cpu(searched, start).begin()),
+                   "the levels are not those of the CPU's search");
   std::printf("levels %u\n", num_levels);
   programs::print_fingerprint("cost", cost);
 }

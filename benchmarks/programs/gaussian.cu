@@ -23,7 +23,7 @@ __global__ void eliminate(float* matrix, float* right, float const* factors, uns
 
 void solve(unsigned order) {
   std::size_t const num = std::size_t{order} * order;
-  std::vector<float> matrix(num), factors(num, 0), right(order);
+  programs::array<float> matrix(num), factors(num, 0), right(order);
   programs::random_numbers source(order);
   for (unsigned row = 0; row < order; ++row) {
     for (unsigned column = 0; column < order; ++column) {
@@ -32,11 +32,11 @@ void solve(unsigned order) {
     }
     right[row] = source.between(-10, 10);
   }
-  std::vector<float> const matrix_before = matrix, right_before = right;
+  std::vector<float> const matrix_before(matrix.begin(), matrix.end()), right_before(right.begin(), right.end());
 
-  auto* const device_factors = programs::allocate<float>(num);
-  auto* const device_matrix = programs::allocate<float>(num);
-  auto* const device_right = programs::allocate<float>(order);
+  auto* const device_factors = programs::allocate_for(factors);
+  auto* const device_matrix = programs::allocate_for(matrix);
+  auto* const device_right = programs::allocate_for(right);
   programs::upload(device_factors, factors);
   programs::upload(device_matrix, matrix);
   programs::upload(device_right, right);
@@ -51,9 +51,9 @@ void solve(unsigned order) {
   programs::download(factors, device_factors);
   programs::download(matrix, device_matrix);
   programs::download(right, device_right);
-  programs::release(device_factors);
-  programs::release(device_matrix);
-  programs::release(device_right);
+  programs::release(device_factors, factors);
+  programs::release(device_matrix, matrix);
+  programs::release(device_right, right);
 
   std::vector<float> solution(order);
   for (unsigned row = order; row-- > 0;) {

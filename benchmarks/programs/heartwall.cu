@@ -132,8 +132,7 @@ place moved(int frame) {
 }
 
 // A noise that moves with the heart, beneath one that differs from frame to frame.
-std::vector<float> make_frame(int number) {
-  std::vector<float> frame(std::size_t{num_rows} * num_columns);
+void make_frame(int number, programs::array<float>& frame) {
   programs::random_numbers source(static_cast<std::uint64_t>(number) + 100);
   place const by = moved(number);
   for (int row = 0; row < num_rows; ++row) {
@@ -143,11 +142,11 @@ std::vector<float> make_frame(int number) {
           programs::random_numbers(cell * 2654435761).between(60, 200) + source.between(-8, 8);
     }
   }
-  return frame;
 }
 
-std::vector<int> around(int num, double distance, bool of_rows) {
-  std::vector<int> found;
+programs::array<int> around(int num, double distance, bool of_rows) {
+  programs::array<int> found;
+  found.reserve(static_cast<std::size_t>(num));
   for (int i = 0; i < num; ++i) {
     double const angle = 6.283185307179586 * i / num;
     found.push_back(
@@ -158,19 +157,21 @@ std::vector<int> around(int num, double distance, bool of_rows) {
 
 void track(unsigned size) {
   int const num_frames = static_cast<int>(size);
-  std::vector<int> const inner_row = around(num_inner, 110, true), inner_column = around(num_inner, 110, false);
-  std::vector<int> const outer_row = around(num_outer, 200, true), outer_column = around(num_outer, 200, false);
-  constexpr std::size_t frame_pixels = std::size_t{num_rows} * num_columns;
-  auto* const device_frame = programs::allocate<float>(frame_pixels);
+  programs::array<int> inner_row = around(num_inner, 110, true), inner_column = around(num_inner, 110, false);
+  programs::array<int> outer_row = around(num_outer, 200, true), outer_column = around(num_outer, 200, false);
+  programs::array<float> frame(std::size_t{num_rows} * num_columns);
+  programs::array<int> inner_rows(std::size_t{size} * num_inner), inner_columns(inner_rows.size());
+  programs::array<int> outer_rows(std::size_t{size} * num_outer), outer_columns(outer_rows.size());
+  auto* const device_frame = programs::allocate_for(frame);
   walls device{};
-  device.inner_row = programs::allocate<int>(num_inner);
-  device.inner_column = programs::allocate<int>(num_inner);
-  device.inner_rows = programs::allocate<int>(std::size_t{size} * num_inner);
-  device.inner_columns = programs::allocate<int>(std::size_t{size} * num_inner);
-  device.outer_row = programs::allocate<int>(num_outer);
-  device.outer_column = programs::allocate<int>(num_outer);
-  device.outer_rows = programs::allocate<int>(std::size_t{size} * num_outer);
-  device.outer_columns = programs::allocate<int>(std::size_t{size} * num_outer);
+  device.inner_row = programs::allocate_for(inner_row);
+  device.inner_column = programs::allocate_for(inner_column);
+  device.inner_rows = programs::allocate_for(inner_rows);
+  device.inner_columns = programs::allocate_for(inner_columns);
+  device.outer_row = programs::allocate_for(outer_row);
+  device.outer_column = programs::allocate_for(outer_column);
+  device.outer_rows = programs::allocate_for(outer_rows);
+  device.outer_columns = programs::allocate_for(outer_columns);
   device.inner_templates = programs::allocate<float>(std::size_t{num_inner} * template_pixels);
   device.outer_templates = programs::allocate<float>(std::size_t{num_outer} * template_pixels);
   device.num_frames = num_frames;
@@ -196,23 +197,28 @@ void track(unsigned size) {
   programs::check(cudaMemcpyToSymbol(heart, &device, sizeof device), "copy to a symbol");
   programs::check(cudaMemcpyToSymbol(buffers, of_points.data(), sizeof buffers), "copy to a symbol");
   for (int number = 0; number < num_frames; ++number) {
-    programs::upload(device_frame, make_frame(number));
+    // A frame that host and device share may be written once the kernel of the last one has read it.
+    if (programs::memory() != programs::sharing::none) programs::check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    make_frame(number, frame);
+    programs::upload(device_frame, frame);
     moment const current{device_frame, number};
     programs::check(cudaMemcpyToSymbol(now, &current, sizeof current), "copy to a symbol");
     programs::timed("follow", [&] { follow<<<num_points, 256>>>(); });
   }
-  std::vector<int> inner_rows(std::size_t{size} * num_inner), inner_columns(inner_rows.size());
-  std::vector<int> outer_rows(std::size_t{size} * num_outer), outer_columns(outer_rows.size());
   programs::download(inner_rows, device.inner_rows);
   programs::download(inner_columns, device.inner_columns);
   programs::download(outer_rows, device.outer_rows);
   programs::download(outer_columns, device.outer_columns);
 
-  programs::release(device_frame);
-  for (int* const each : {device.inner_row, device.inner_column, device.inner_rows, device.inner_columns, device.outer_row,
-                          device.outer_column, device.outer_rows, device.outer_columns}) {
-    programs::release(each);
-  }
+  programs::release(device_frame, frame);
+  programs::release(device.inner_row, inner_row);
+  programs::release(device.inner_column, inner_column);
+  programs::release(device.inner_rows, inner_rows);
+  programs::release(device.inner_columns, inner_columns);
+  programs::release(device.outer_row, outer_row);
+  programs::release(device.outer_column, outer_column);
+  programs::release(device.outer_rows, outer_rows);
+  programs::release(device.outer_columns, outer_columns);
   programs::release(device.inner_templates);
   programs::release(device.outer_templates);
   static_assert(sizeof(point_buffers) == num_buffers * sizeof(void*));
@@ -224,7 +230,7 @@ void track(unsigned size) {
     programs::release(each.best_at);
   }
 
-  auto const followed = [&](std::vector<int> const& found, std::vector<int> const& start, bool of_rows) {
+  auto const followed = [&](programs::array<int> const& found, programs::array<int> const& start, bool of_rows) {
     for (std::size_t i = 0; i < found.size(); ++i) {
       place const first = moved(0), then = moved(static_cast<int>(i % size));
       int const wanted = start[i / size] + (of_rows ? then.row - first.row : then.column - first.column);

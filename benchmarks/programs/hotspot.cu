@@ -43,7 +43,8 @@ __global__ void two_steps(float* to, float const* from, float const* power, int 
   if (inside && x >= low && x < high && y >= low && y < high) to[row * side + column] = before[y][x];
 }
 
-std::vector<float> step_by_cpu(std::vector<float> const& from, std::vector<float> const& power, std::size_t side) {
+template <class Array>
+std::vector<float> step_by_cpu(Array const& from, programs::array<float> const& power, std::size_t side) {
   std::vector<float> to(from.size());
   for (std::size_t row = 0; row < side; ++row) {
     for (std::size_t column = 0; column < side; ++column) {
@@ -57,24 +58,23 @@ std::vector<float> step_by_cpu(std::vector<float> const& from, std::vector<float
 
 void heat(unsigned side) {
   std::size_t const num = std::size_t{side} * side;
-  std::vector<float> temperature(num), power(num);
+  programs::array<float> temperature(num), power(num), found(num);
   programs::random_numbers source(side);
   for (float& value : temperature) value = source.between(75, 85);
   for (float& value : power) value = source.below(50) == 0 ? source.between(1, 4) : source.between(0, 0.1F);
 
-  auto* const device_from = programs::allocate<float>(num);
-  auto* const device_to = programs::allocate<float>(num);
-  auto* const device_power = programs::allocate<float>(num);
+  auto* const device_from = programs::allocate_for(temperature);
+  auto* const device_to = programs::allocate_for(found);
+  auto* const device_power = programs::allocate_for(power);
   programs::upload(device_from, temperature);
   programs::upload(device_power, power);
   dim3 const grid(programs::blocks_for(side, kept), programs::blocks_for(side, kept));
   dim3 const block(tile, tile);
   programs::timed("two_steps", [&] { two_steps<<<grid, block>>>(device_to, device_from, device_power, static_cast<int>(side)); });
-  std::vector<float> found(num);
   programs::download(found, device_to);
-  programs::release(device_from);
-  programs::release(device_to);
-  programs::release(device_power);
+  programs::release(device_from, temperature);
+  programs::release(device_to, found);
+  programs::release(device_power, power);
 
   std::vector<float> const wanted = step_by_cpu(step_by_cpu(temperature, power, side), power, side);
   for (std::size_t i = 0; i < num; ++i)

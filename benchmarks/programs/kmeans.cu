@@ -48,7 +48,7 @@ double distance(float const* point, float const* centre) {
   return sum;
 }
 
-void check_assignment(std::vector<float> const& points, std::vector<float> const& centres, std::vector<int> const& membership) {
+void check_assignment(programs::array<float> const& points, programs::array<float> const& centres, programs::array<int> const& membership) {
   for (std::size_t i = 0; i < membership.size(); ++i) {
     float const* const point = &points[i * num_features];
     programs::expect(membership[i] >= 0 && membership[i] < static_cast<int>(num_centres), "a point belongs to no centre");
@@ -60,7 +60,7 @@ void check_assignment(std::vector<float> const& points, std::vector<float> const
   }
 }
 
-void move_centres(std::vector<float> const& points, std::vector<int> const& membership, std::vector<float>& centres) {
+void move_centres(programs::array<float> const& points, programs::array<int> const& membership, programs::array<float>& centres) {
   std::vector<double> sums(centres.size(), 0);
   std::vector<std::size_t> counts(num_centres, 0);
   for (std::size_t i = 0; i < membership.size(); ++i) {
@@ -76,19 +76,19 @@ void move_centres(std::vector<float> const& points, std::vector<int> const& memb
 }
 
 void cluster(unsigned num) {
-  std::vector<float> points(std::size_t{num} * num_features);
+  programs::array<float> points(std::size_t{num} * num_features);
   programs::random_numbers source(num);
   for (unsigned point = 0; point < num; ++point) {
     float const middle = static_cast<float>(source.below(num_centres)) * 10;
     for (unsigned feature = 0; feature < num_features; ++feature) points[point * num_features + feature] = middle + source.between(-4, 4);
   }
-  std::vector<float> centres(points.begin(), points.begin() + num_centres * num_features);
-  std::vector<int> membership(num, -1);
+  programs::array<float> centres(points.begin(), points.begin() + num_centres * num_features);
+  programs::array<int> membership(num, -1);
 
-  auto* const by_point = programs::allocate<float>(points.size());
+  auto* const by_point = programs::allocate_for(points);
   auto* const by_feature = programs::allocate<float>(points.size());
-  auto* const device_membership = programs::allocate<int>(num);
-  auto* const device_centres = programs::allocate<float>(centres.size());
+  auto* const device_membership = programs::allocate_for(membership);
+  auto* const device_centres = programs::allocate_for(centres);
   programs::upload(by_point, points);
   unsigned const blocks = programs::blocks_for(num, 256);
   programs::timed("turn", [&] { turn<<<blocks, 256>>>(by_feature, by_point, num); });
@@ -100,10 +100,10 @@ void cluster(unsigned num) {
     check_assignment(points, centres, membership);
     move_centres(points, membership, centres);
   }
-  programs::release(by_point);
+  programs::release(by_point, points);
   programs::release(by_feature);
-  programs::release(device_membership);
-  programs::release(device_centres);
+  programs::release(device_membership, membership);
+  programs::release(device_centres, centres);
   programs::print_fingerprint("membership", membership);
   programs::print_fingerprint("centres", centres);
 }

@@ -120,14 +120,17 @@ float pixel_of(std::vector<float> const& image, int row, int column) {
 }
 
 // Towards darker pixels, so that it points out of a cell.
-std::pair<std::vector<float>, std::vector<float>> gradient_of(std::vector<float> const& image) {
-  std::vector<float> x, y;
+template <class Array>
+std::pair<Array, Array> gradient_of(std::vector<float> const& image) {
+  Array x, y;
+  x.reserve(num_pixels);
+  y.reserve(num_pixels);
   for (int at = 0; at < num_pixels; ++at) {
     int const row = at / num_columns, column = at % num_columns;
     x.push_back((pixel_of(image, row, column - 1) - pixel_of(image, row, column + 1)) / 2);
     y.push_back((pixel_of(image, row - 1, column) - pixel_of(image, row + 1, column)) / 2);
   }
-  return {x, y};
+  return {std::move(x), std::move(y)};
 }
 
 std::vector<place> find_cells(std::vector<float> const& image) {
@@ -154,23 +157,23 @@ std::vector<place> find_cells(std::vector<float> const& image) {
   programs::check(cudaMemcpyToSymbol(circle_columns, columns.data(), sizeof circle_columns), "copy to a symbol");
   programs::check(cudaMemcpyToSymbol(disc, round.data(), sizeof disc), "copy to a symbol");
 
-  auto const [gradient_x, gradient_y] = gradient_of(image);
-  auto* const device_x = programs::allocate<float>(num_pixels);
-  auto* const device_y = programs::allocate<float>(num_pixels);
-  auto* const device_scores = programs::allocate<float>(num_pixels);
+  auto [gradient_x, gradient_y] = gradient_of<programs::array<float>>(image);
+  programs::array<float> scores(num_pixels), largest(num_pixels);
+  auto* const device_x = programs::allocate_for(gradient_x);
+  auto* const device_y = programs::allocate_for(gradient_y);
+  auto* const device_scores = programs::allocate_for(scores);
   programs::upload(device_x, gradient_x);
   programs::upload(device_y, gradient_y);
   unsigned const blocks = programs::blocks_for(num_pixels, 256);
   programs::timed("score", [&] { score<<<blocks, 256>>>(device_x, device_y, device_scores); });
-  std::vector<float> scores(num_pixels), largest(num_pixels);
   programs::download(scores, device_scores);
-  auto* const device_largest = programs::allocate<float>(num_pixels);
+  auto* const device_largest = programs::allocate_for(largest);
   programs::timed("dilate", [&] { dilate<<<blocks, 256>>>(device_scores, device_largest); });
   programs::download(largest, device_largest);
-  programs::release(device_x);
-  programs::release(device_y);
-  programs::release(device_scores);
-  programs::release(device_largest);
+  programs::release(device_x, gradient_x);
+  programs::release(device_y, gradient_y);
+  programs::release(device_scores, scores);
+  programs::release(device_largest, largest);
 
   std::vector<place> found;
   float const strong = *std::max_element(scores.begin(), scores.end()) / 8;
@@ -189,9 +192,10 @@ std::vector<place> find_cells(std::vector<float> const& image) {
 }
 
 // The strength of the edges around each cell, from 0 to 1.
-std::vector<float> edges_around(std::vector<float> const& image, std::vector<place> const& cells) {
-  auto const [x, y] = gradient_of(image);
-  std::vector<float> found;
+programs::array<float> edges_around(std::vector<float> const& image, std::vector<place> const& cells) {
+  auto const [x, y] = gradient_of<std::vector<float>>(image);
+  programs::array<float> found;
+  found.reserve(cells.size() * patch_pixels);
   for (place const& cell : cells) {
     for (int i = 0; i < patch_pixels; ++i) {
       int const row = std::clamp(cell.row + i / patch_columns - patch_rows / 2, 0, num_rows - 1);
@@ -204,7 +208,7 @@ std::vector<float> edges_around(std::vector<float> const& image, std::vector<pla
 }
 
 // The middle of the field near where the cell was.
-place middle_of(std::vector<float> const& fields, std::size_t cell, place was) {
+place middle_of(programs::array<float> const& fields, std::size_t cell, place was) {
   double sum = 0, rows = 0, columns = 0;
   for (int down = -reach; down <= reach; ++down) {
     for (int right = -reach; right <= reach; ++right) {
@@ -218,7 +222,7 @@ place middle_of(std::vector<float> const& fields, std::size_t cell, place was) {
   return {was.row + static_cast<int>(std::lround(rows / sum)), was.column + static_cast<int>(std::lround(columns / sum))};
 }
 
-void check_field(std::vector<float> const& fields, std::vector<float> const& edges, std::size_t cell) {
+void check_field(programs::array<float> const& fields, programs::array<float> const& edges, std::size_t cell) {
   std::vector<float> from(edges.begin() + static_cast<long>(cell * patch_pixels),
                           edges.begin() + static_cast<long>((cell + 1) * patch_pixels)),
       to(from.size());
@@ -234,15 +238,15 @@ void check_field(std::vector<float> const& fields, std::vector<float> const& edg
 }
 
 std::vector<place> follow_cells(std::vector<float> const& image, std::vector<place> cells) {
-  std::vector<float> const edges = edges_around(image, cells);
-  std::vector<int> offsets, rows(num_cells, patch_rows), columns(num_cells, patch_columns);
-  for (int cell = 0; cell < num_cells; ++cell) offsets.push_back(cell * patch_pixels);
-  auto* const device_fields = programs::allocate<float>(edges.size());
+  programs::array<float> edges = edges_around(image, cells), fields(edges.size());
+  programs::array<int> offsets(num_cells), rows(num_cells, patch_rows), columns(num_cells, patch_columns);
+  for (int cell = 0; cell < num_cells; ++cell) offsets[static_cast<std::size_t>(cell)] = cell * patch_pixels;
+  auto* const device_fields = programs::allocate_for(fields);
   auto* const device_scratch = programs::allocate<float>(edges.size());
-  auto* const device_edges = programs::allocate<float>(edges.size());
-  auto* const device_offsets = programs::allocate<int>(num_cells);
-  auto* const device_rows = programs::allocate<int>(num_cells);
-  auto* const device_columns = programs::allocate<int>(num_cells);
+  auto* const device_edges = programs::allocate_for(edges);
+  auto* const device_offsets = programs::allocate_for(offsets);
+  auto* const device_rows = programs::allocate_for(rows);
+  auto* const device_columns = programs::allocate_for(columns);
   programs::upload(device_fields, edges);
   programs::upload(device_edges, edges);
   programs::upload(device_offsets, offsets);
@@ -251,10 +255,13 @@ std::vector<place> follow_cells(std::vector<float> const& image, std::vector<pla
   programs::timed("spread", [&] {
     spread<<<num_cells, 256>>>(device_fields, device_scratch, device_edges, device_offsets, device_rows, device_columns);
   });
-  std::vector<float> fields(edges.size());
   programs::download(fields, device_fields);
-  for (float* const each : {device_fields, device_scratch, device_edges}) programs::release(each);
-  for (int* const each : {device_offsets, device_rows, device_columns}) programs::release(each);
+  programs::release(device_fields, fields);
+  programs::release(device_scratch);
+  programs::release(device_edges, edges);
+  programs::release(device_offsets, offsets);
+  programs::release(device_rows, rows);
+  programs::release(device_columns, columns);
   for (std::size_t cell = 0; cell < cells.size(); ++cell) {
     if (cell % 9 == 0) check_field(fields, edges, cell);
     cells[cell] = middle_of(fields, cell, cells[cell]);

@@ -66,16 +66,16 @@ __global__ void inner(float* matrix, unsigned order, unsigned at) {
 }
 
 void decompose(unsigned order) {
-  std::vector<float> matrix(std::size_t{order} * order);
+  programs::array<float> matrix(std::size_t{order} * order);
   programs::random_numbers source(order);
   for (unsigned row = 0; row < order; ++row) {
     for (unsigned column = 0; column < order; ++column) {
       matrix[row * order + column] = row == column ? static_cast<float>(order) : source.between(-1, 1);
     }
   }
-  std::vector<float> const before = matrix;
+  std::vector<float> const before(matrix.begin(), matrix.end());
 
-  auto* const device = programs::allocate<float>(matrix.size());
+  auto* const device = programs::allocate_for(matrix);
   programs::upload(device, matrix);
   for (unsigned at = 0; at < order; at += tile) {
     programs::timed("diagonal", [&] { diagonal<<<1, tile>>>(device, order, at); });
@@ -87,7 +87,7 @@ void decompose(unsigned order) {
     programs::timed("inner", [&] { inner<<<grid, block>>>(device, order, at); });
   }
   programs::download(matrix, device);
-  programs::release(device);
+  programs::release(device, matrix);
 
   // L (U x) = A x for a vector that the program did not choose.
   std::vector<double> vector(order), upper(order, 0);

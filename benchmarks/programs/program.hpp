@@ -4,7 +4,9 @@
 // A program prints the same bytes in every run. Exit codes: 2, it was called wrongly; 3, the CUDA runtime failed; 4, the result is not what
 // the CPU computes.
 //
-//   GPUHEAP_PROGRAM_TIMES=FILE  gets the time in kernels when the program ends: {"kernel_us":12.5,"kernels":4}
+//   GPUHEAP_PROGRAM_TIMES=FILE             gets the time in kernels when the program ends: {"kernel_us":12.5,"kernels":4}
+//   GPUHEAP_PROGRAM_MEMORY=pinned|managed  the program is one that is written for memory that host and device share: no copy goes between
+//   them
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,31 +30,118 @@ inline void check(cudaError_t result, char const* what) {
   std::exit(3);
 }
 
-// A block of the device's memory for `num` objects: one cudaMalloc.
+// Where arrays lie that both sides use: in two memories, between which copies go; or in one that both reach, pinned or managed.
+enum class sharing { none, pinned, managed };
+
+inline sharing memory() {
+  static sharing const found = [] {
+    char const* const name = std::getenv("GPUHEAP_PROGRAM_MEMORY");
+    if (name == nullptr || *name == '\0') return sharing::none;
+    if (std::strcmp(name, "pinned") == 0) return sharing::pinned;
+    if (std::strcmp(name, "managed") == 0) return sharing::managed;
+    std::fprintf(stderr, "GPUHEAP_PROGRAM_MEMORY: '%s' is neither pinned nor managed\n", name);
+    std::exit(2);
+  }();
+  return found;
+}
+
+inline void* allocate_shared(std::size_t bytes) {
+  void* out = nullptr;
+  if (memory() == sharing::pinned) {
+    check(cudaHostAlloc(&out, bytes, cudaHostAllocMapped), "cudaHostAlloc");
+  } else {
+    check(cudaMallocManaged(&out, bytes), "cudaMallocManaged");
+  }
+  return out;
+}
+
+inline void release_shared(void* block) {
+  if (memory() == sharing::pinned) {
+    check(cudaFreeHost(block), "cudaFreeHost");
+  } else {
+    check(cudaFree(block), "cudaFree");
+  }
+}
+
+// The allocator of arrays: the host's, unless memory is shared.
+template <class T>
+struct array_allocator {
+  using value_type = T;
+
+  array_allocator() = default;
+  template <class U>
+  array_allocator(array_allocator<U> const&) {}
+
+  T* allocate(std::size_t num) {
+    return static_cast<T*>(memory() == sharing::none ? ::operator new(num * sizeof(T)) : allocate_shared(num * sizeof(T)));
+  }
+  void deallocate(T* block, std::size_t) {
+    if (memory() == sharing::none) {
+      ::operator delete(block);
+    } else {
+      release_shared(block);
+    }
+  }
+  friend bool operator==(array_allocator const&, array_allocator const&) { return true; }
+};
+
+// An array of the host with a block of the device, which is the same block where memory is shared.
+template <class T>
+using array = std::vector<T, array_allocator<T>>;
+
+// A block for `num` objects that the device alone uses, or that the host reads and writes in parts: one cudaMalloc.
 template <class T>
 T* allocate(std::size_t num) {
+  if (memory() != sharing::none) return static_cast<T*>(allocate_shared(num * sizeof(T)));
   T* out = nullptr;
   check(cudaMalloc(&out, num * sizeof(T)), "cudaMalloc");
   return out;
 }
 
-inline void release(void* block) { check(cudaFree(block), "cudaFree"); }
-
+// The device's block of an array: one cudaMalloc, unless memory is shared. Its release() leaves a shared one to the array.
 template <class T>
-void upload(T* to, T const* from, std::size_t num) {
-  check(cudaMemcpy(to, from, num * sizeof(T), cudaMemcpyHostToDevice), "copy to the device");
+T* allocate_for(array<T>& host) {
+  return memory() == sharing::none ? allocate<T>(host.size()) : host.data();
+}
+
+inline void release(void* block) {
+  if (memory() != sharing::none) {
+    if (block != nullptr) release_shared(block);
+    return;
+  }
+  check(cudaFree(block), "cudaFree");
 }
 template <class T>
-void upload(T* to, std::vector<T> const& from) {
+void release(void* block, array<T> const& host) {
+  if (block != host.data()) release(block);
+}
+
+// Where memory is shared, the host reads and writes it once the device is done, and does nothing for an array.
+template <class T>
+void upload(T* to, T const* from, std::size_t num) {
+  if (memory() == sharing::none) {
+    check(cudaMemcpy(to, from, num * sizeof(T), cudaMemcpyHostToDevice), "copy to the device");
+  } else if (to != from) {
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    std::copy(from, from + num, to);
+  }
+}
+template <class T, class Allocator>
+void upload(T* to, std::vector<T, Allocator> const& from) {
   upload(to, from.data(), from.size());
 }
 
 template <class T>
 void download(T* to, T const* from, std::size_t num) {
-  check(cudaMemcpy(to, from, num * sizeof(T), cudaMemcpyDeviceToHost), "copy from the device");
+  if (memory() == sharing::none) {
+    check(cudaMemcpy(to, from, num * sizeof(T), cudaMemcpyDeviceToHost), "copy from the device");
+    return;
+  }
+  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  if (to != from) std::copy(from, from + num, to);
 }
-template <class T>
-void download(std::vector<T>& to, T const* from) {
+template <class T, class Allocator>
+void download(std::vector<T, Allocator>& to, T const* from) {
   download(to.data(), from, to.size());
 }
 
@@ -125,8 +215,8 @@ inline bool near(double found, double wanted, double tolerance) {
 }
 
 // FNV-1a over the bytes of a result: the same for the same bytes alone.
-template <class T>
-void print_fingerprint(char const* what, std::vector<T> const& values) {
+template <class T, class Allocator>
+void print_fingerprint(char const* what, std::vector<T, Allocator> const& values) {
   std::uint64_t hash = 0xcbf29ce484222325;
   auto const* const bytes = reinterpret_cast<unsigned char const*>(values.data());
   for (std::size_t i = 0; i < values.size() * sizeof(T); ++i) hash = (hash ^ bytes[i]) * 0x100000001b3;

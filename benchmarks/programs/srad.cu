@@ -90,8 +90,8 @@ __global__ void compress(float* image) {
 }
 
 // A pixel's own index at the edge.
-std::vector<int> beside(unsigned num, int step) {
-  std::vector<int> found(num);
+programs::array<int> beside(unsigned num, int step) {
+  programs::array<int> found(num);
   for (unsigned i = 0; i < num; ++i) {
     int const there = static_cast<int>(i) + step;
     found[i] = there < 0 || there >= static_cast<int>(num) ? static_cast<int>(i) : there;
@@ -141,21 +141,21 @@ std::vector<double> diffuse_by_cpu(std::vector<float> const& image, unsigned rou
 }
 
 void clean(unsigned rounds) {
-  std::vector<float> image(num_pixels);
+  programs::array<float> image(num_pixels);
   programs::random_numbers source(rounds);
   for (unsigned at = 0; at < num_pixels; ++at) {
     bool const bright = (at % num_rows / 64 + at / num_rows / 64) % 2 == 0;
     image[at] = (bright ? 170.0F : 90.0F) + source.between(-40, 40);
   }
-  std::vector<float> const before = image;
-  std::vector<int> const north = beside(num_rows, -1), south = beside(num_rows, 1), west = beside(num_columns, -1),
-                         east = beside(num_columns, 1);
+  std::vector<float> const before(image.begin(), image.end());
+  programs::array<int> north = beside(num_rows, -1), south = beside(num_rows, 1), west = beside(num_columns, -1),
+                       east = beside(num_columns, 1);
 
-  auto* const device_image = programs::allocate<float>(num_pixels);
-  auto* const device_north = programs::allocate<int>(num_rows);
-  auto* const device_south = programs::allocate<int>(num_rows);
-  auto* const device_west = programs::allocate<int>(num_columns);
-  auto* const device_east = programs::allocate<int>(num_columns);
+  auto* const device_image = programs::allocate_for(image);
+  auto* const device_north = programs::allocate_for(north);
+  auto* const device_south = programs::allocate_for(south);
+  auto* const device_west = programs::allocate_for(west);
+  auto* const device_east = programs::allocate_for(east);
   differences const by{programs::allocate<float>(num_pixels), programs::allocate<float>(num_pixels), programs::allocate<float>(num_pixels),
                        programs::allocate<float>(num_pixels)};
   auto* const coefficient = programs::allocate<float>(num_pixels);
@@ -182,12 +182,12 @@ void clean(unsigned rounds) {
   }
   programs::timed("compress", [&] { compress<<<blocks, threads>>>(device_image); });
   programs::download(image, device_image);
-  for (void* const each : {static_cast<void*>(device_image), static_cast<void*>(device_north), static_cast<void*>(device_south),
-                           static_cast<void*>(device_west), static_cast<void*>(device_east), static_cast<void*>(by.north),
-                           static_cast<void*>(by.south), static_cast<void*>(by.west), static_cast<void*>(by.east),
-                           static_cast<void*>(coefficient), static_cast<void*>(sums), static_cast<void*>(squares)}) {
-    programs::release(each);
-  }
+  programs::release(device_image, image);
+  programs::release(device_north, north);
+  programs::release(device_south, south);
+  programs::release(device_west, west);
+  programs::release(device_east, east);
+  for (float* const each : {by.north, by.south, by.west, by.east, coefficient, sums, squares}) programs::release(each);
 
   std::vector<double> const wanted = diffuse_by_cpu(before, rounds);
   for (unsigned at = 0; at < num_pixels; ++at) programs::expect(programs::near(image[at], wanted[at], 1e-2), "a pixel is not the CPU's");

@@ -13,7 +13,7 @@ ALLOCATORS = (
 ).split()
 BASELINES = ("store_only", "bump_sharded", "scan_malloc", "scan_malloc_async")  # the cost of a case without an allocator
 # Where whole programs get their memory, in suites of programs, beside the allocators that serve it there.
-MODES = ("plain", "device", "zero_copy", "unified")
+MODES = ("plain", "device", "zero_copy", "zero_copy_elide", "zero_copy_shared", "unified", "unified_shared")
 KINDS = ("hardened", "checked")  # the default allocator in heaps of other kinds: what the suite `kinds` measures
 _VARIANT = "without_"  # the default allocator without one idea: what the suite `ablation` measures
 _PLACE = {name: place for place, name in enumerate([*ALLOCATORS, *MODES, *BASELINES])}

@@ -66,6 +66,17 @@ METRICS: dict[str, Metric] = {
         Metric("api_us", "us", "API time"),
         Metric("copy_us", "us", "copies"),
         Metric("total_ms", "ms", "total"),
+        Metric("l1_hit_rate", "ratio", "L1 hit rate", False),
+        Metric("l2_hit_rate", "ratio", "L2 hit rate", False),
+        Metric("excess_sectors", "count", "excess sectors of global memory a launch"),
+        Metric("excess_sector_ratio", "ratio", "excess sectors over all of global memory"),
+        Metric("excess_wavefronts", "count", "excess wavefronts of shared memory a launch"),
+        Metric("excess_wavefront_ratio", "ratio", "excess wavefronts over all of shared memory"),
+        Metric("launches", "count", "launches", None),
+        Metric("slot_bytes", "bytes", "distance of neighbours"),
+        Metric("granularity", "bytes", "power of two in all addresses", None),
+        Metric("first_kernel_us", "us", "kernel after a request"),
+        Metric("next_kernel_us", "us", "the same kernel again"),
         Metric("scheduling_points", "count", "scheduling points", None),
     )
 }

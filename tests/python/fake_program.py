@@ -22,9 +22,11 @@ if sys.argv[1:] == ["--describe"]:
 
 folder = os.environ.get("GPUHEAP_HOST_TRACE", "")
 mode = os.environ.get("GPUHEAP_HOST_POOL", "plain")
+merging = os.environ.get("GPUHEAP_HOST_MERGE", "")
+memory = os.environ.get("GPUHEAP_PROGRAM_MEMORY", "")
 profiling = folder.endswith("profile")
 log = Path(os.environ["FAKE_PROGRAM_LOG"])
-name = "profile" if profiling else mode
+name = " ".join(word for word in ("profile" if profiling else merging or mode, memory) if word)
 strict = os.environ.get("GPUHEAP_HOST_STRICT", "")
 gpu = os.environ.get("CUDA_VISIBLE_DEVICES", "")
 with log.open("a") as file:
@@ -52,7 +54,8 @@ def write_trace():
     (Path(folder) / f"{interpreter}.{os.getpid()}.trace").write_bytes(head.ljust(4096, b"\0") + records.ljust(16384, b"\0"))
 
 
-write_trace()
+if folder:  # without it the program runs as it is, for its counters
+    write_trace()
 if fault == "hang":
     time.sleep(600)
 if fault == "crash":

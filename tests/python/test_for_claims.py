@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fake_checkout import Checkout
 from handmade import HEAD
 
 from gpuheap.formats.results import read_table
+from gpuheap.judging.needs import _in_batches
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 
@@ -81,6 +85,20 @@ def test_claims_that_lack_least_come_first_and_nothing_else_is_measured(claimed:
     assert sizes == [("sharded_spans", 256), ("cuda_malloc", 16), ("cuda_malloc", 32), ("cuda_malloc", 256), ("atomic_malloc", 16), ("atomic_malloc", 32)]
     again = claimed.gpuheap("bench", "all", "--for-claims")
     assert asked(claimed) == [] and "helps to decide an open claim" in again.stdout
+
+
+def test_an_allocators_sweeps_are_together_in_batches_that_grow() -> None:
+    def sweep(name: str, points: int) -> Any:
+        return SimpleNamespace(allocator=name, points=range(points), executable=SimpleNamespace(path=Path("bench")))
+
+    sweeps = [sweep(name, 8) for _ in range(24) for name in ("one", "two", "three")]
+    ordered = _in_batches(sweeps)
+    assert sorted(map(id, ordered)) == sorted(map(id, sweeps))
+    switches = sum(before.allocator != after.allocator for before, after in itertools.pairwise(ordered))
+    # 576 points are batches of 64, 128, 256 and 128, each of which but the first begins with the allocator of the last.
+    assert switches == 4 * 2
+    assert {id(each) for each in ordered[:8]} == {id(each) for each in sweeps[:8]}, "what helps most comes first"
+    assert _in_batches([]) == []
 
 
 def test_minutes_end_it_and_another_machine_goes_on(claimed: Checkout) -> None:

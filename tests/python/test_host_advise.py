@@ -290,6 +290,35 @@ def test_units_and_missing_metrics() -> None:
     assert nsight.parse("") == nsight.parse("==ERROR== no\n") == []
 
 
+HEADS = '"ID","Kernel Name","gpu__time_duration.sum","lts__t_sector_hit_rate.pct"\n"","","ns","%"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (HEADS + '"0","k","1,000"\n', "a row has 3 cells below 4 heads"),
+        (HEADS + '"0","k","1,000","7","8"\n', "a row has 5 cells below 4 heads"),
+        (HEADS + '"0","k","1,000","12 of 30"\n', "lts__t_sector_hit_rate.pct is '12 of 30', which is no number"),
+        (HEADS.replace("Kernel Name", "Kernel"), "no column 'Kernel Name'"),
+    ],
+)
+def test_a_table_that_is_no_table_is_refused(text: str, words: str) -> None:
+    with pytest.raises(nsight.Garbled) as error:
+        nsight.parse(text)
+    assert words in str(error.value)
+
+
+def test_accesses_are_told_by_launch() -> None:
+    slow = ("k", {nsight.DURATION: 3.0, "l1tex__t_sector_hit_rate.pct": 90.0, "memory_l2_theoretical_sectors_global": 300.0,
+                  "memory_l2_theoretical_sectors_global_ideal": 100.0})  # fmt: skip
+    fast = ("k", {nsight.DURATION: 1.0, "l1tex__t_sector_hit_rate.pct": 50.0, "memory_l2_theoretical_sectors_global": 100.0,
+                  "memory_l2_theoretical_sectors_global_ideal": 100.0})  # fmt: skip
+    found = nsight.accesses_of([slow, fast])
+    assert found == {"launches": 2, "l1_hit_rate": pytest.approx(0.8), "excess_sectors": 100, "excess_sector_ratio": 0.5}
+    none = ("k", {"memory_l1_wavefronts_shared": 0.0, "memory_l1_wavefronts_shared_ideal": 0.0})
+    assert nsight.accesses_of([none]) == {"launches": 1, "excess_wavefronts": 0, "excess_wavefront_ratio": 0}
+
+
 @pytest.mark.parametrize(
     ("log", "words"),
     [("==ERROR== ERR_NVGPUCTRPERM - no", "run as root"), ("==PROF== x\n==ERROR== Unknown option\n", "Unknown option"), ("", "did not say why")],

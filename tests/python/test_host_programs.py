@@ -65,6 +65,27 @@ def test_a_program_asks_the_driver_for_what_the_table_says_and_pools_change_noth
         assert re.findall(r"^gpuheap: (\w+)", pooled.stderr, re.MULTILINE) == (["W01"] if history.leaks else [])
 
 
+TO_SYMBOLS = {"heartwall": 22, "leukocyte": 5}  # copies that go to variables of the device, whatever memory is shared
+SLOW = ("gaussian_1024", "lud_2048", "srad", "kmeans_819200", "bfs_1000000")  # seconds of the CPU each run
+
+
+@pytest.mark.parametrize("case", [case for case in PAIRS if case not in SLOW])
+def test_a_program_for_shared_memory_prints_the_same_and_copies_nothing(bench: Bench, case: str) -> None:
+    words = (f"programs/{PAIRS[case]['program']}", PAIRS[case]["input"])
+    plain = bench.plain(*words).stdout
+    for memory, entry in (("pinned", "cuMemHostAlloc"), ("managed", "cuMemAllocManaged")):
+        ran = bench.traced(*words, GPUHEAP_PROGRAM_MEMORY=memory)
+        assert ran.returncode == 0 and ran.stdout == plain, ran.stdout + ran.stderr
+        history = bench.history()
+        assert len(history.copies) == TO_SYMBOLS.get(case, 0) and history.failures == []
+        assert {history.trace.entry(int(event["entry"])) for event in history.trace.events[history.trace.events["kind"] == 1]} == {entry}
+
+
+def test_memory_that_cannot_be_shared_is_said(bench: Bench) -> None:
+    ran = bench.plain("programs/lud", "64", GPUHEAP_PROGRAM_MEMORY="mapped")
+    assert ran.returncode == 2 and "'mapped' is neither pinned nor managed" in ran.stderr
+
+
 @pytest.mark.parametrize(("name", "words"), list(RULES.items()))
 def test_a_program_for_one_rule_changes_its_characteristic_alone(bench: Bench, name: str, words: tuple[str, ...]) -> None:
     found = set()
@@ -128,6 +149,32 @@ def test_the_suites_run_on_the_double(bench: Bench) -> None:
         wanted = counts_wanted(case)
         assert counted[case, "allocations"] == wanted["allocations"] and counted[case, "kernels"] == wanted["kernels"]
         assert counted[case, "copies"] == wanted["uploads"] + wanted["downloads"]
+
+
+def test_modes_without_copies_run_on_the_double(bench: Bench) -> None:
+    modes = ("plain", "zero_copy", "zero_copy_elide", "zero_copy_shared", "unified_shared")
+    words = ("bench", "programs/hotspot_512", "programs/hotspot_64", "-a", ",".join(modes), "--runs", "1")
+    ran = bench.gpuheap(*words, "--output", str(bench.folder), GPUHEAP_PROGRAMS=str(BUILT / "programs"))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = read_table(bench.folder / "programs.csv")
+    copies = {(row.case, row.allocator): row.statistics.median for row in rows if row.metric == "copies" and row.statistics is not None}
+    assert [copies["hotspot_512", mode] for mode in modes] == [3, 3, 2, 0, 0]
+    # The tool's proof begins at 64 KiB.
+    assert [copies.get(("hotspot_64", mode)) for mode in modes] == [3, 3, None, 0, 0]
+    (small,) = [row for row in rows if (row.case, row.allocator) == ("hotspot_64", "zero_copy_elide")]
+    assert small.status == "unsupported" and "no copy can be dropped" in small.reason
+
+
+def test_the_probes_requests_are_rows(bench: Bench) -> None:
+    ran = bench.gpuheap("bench", "probe", "--runs", "30", "--output", str(bench.folder), GPUHEAP_PROGRAMS=str(BUILT / "programs"))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = read_table(bench.folder / "probe.csv")
+    assert {row.case for row in rows if row.status == "ok"} == {"probe_device", "probe_managed", "probe_host", "probe_async"}
+    assert {row.status for row in rows if row.case == "probe_kernel"} == {"unsupported"}
+    found = {(row.case, row.bytes, row.metric): row for row in rows}
+    assert found["probe_device", 4096, "malloc_us"].runs == 30  # a series of 24, and one of 6
+    slot, granularity = (found["probe_device", 4096, metric].statistics for metric in ("slot_bytes", "granularity"))
+    assert slot is not None and slot.median >= 4096 and granularity is not None and granularity.median >= 256
 
 
 def test_a_failure_of_the_runtime_ends_a_program(bench: Bench) -> None:

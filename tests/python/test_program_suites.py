@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import subprocess
 import sys
@@ -234,6 +236,139 @@ def test_all_leaves_programs_out_that_are_not_built(programs: Programs) -> None:
     assert programs.checkout.table.exists() and not programs.table.exists()
 
 
+def test_a_program_for_shared_memory_is_profiled_by_itself(programs: Programs) -> None:
+    ran = programs.bench("heat_64", "-a", "plain,unified_shared,zero_copy_shared", "--runs", "1")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert programs.runs() == [
+        "heat 64 profile", "heat 64 profile managed", "heat 64 profile pinned",
+        "heat 64 plain", "heat 64 unified managed strict", "heat 64 zero-copy pinned strict",
+    ]  # fmt: skip
+    assert set(programs.statuses().values()) == {"ok"}
+
+
+@pytest.mark.parametrize(("fault", "status"), [("differs", "wrong"), ("exit3", "crash")])
+def test_a_program_that_fails_with_shared_memory_keeps_its_other_modes(programs: Programs, fault: str, status: str) -> None:
+    assert programs.bench("heat_64", "-a", "plain,unified_shared", "--runs", "1", faults={"profile managed": fault}).returncode == 0
+    assert programs.statuses() == {"plain": "ok", "unified_shared": status}
+
+
+def test_no_copy_is_dropped_where_none_is_proven(programs: Programs) -> None:
+    (programs.checkout.root / "libgpuheap_host_merging.so").write_text("no library either")
+    assert programs.bench("heat_64", "-a", "plain,zero_copy_elide", "--runs", "1").returncode == 0
+    assert programs.runs() == ["heat 64 profile", "heat 64 rehearse", "heat 64 plain"]
+    assert programs.statuses() == {"plain": "ok", "zero_copy_elide": "unsupported"}
+    assert programs.reason("zero_copy_elide").startswith("no copy can be dropped: ")
+    (programs.checkout.root / "libgpuheap_host_merging.so").unlink()
+    assert programs.bench("heat_64", "-a", "zero_copy_elide", "--fresh").returncode == 0
+    assert "libgpuheap_host_merging.so is not built" in programs.reason("zero_copy_elide")
+
+
+def test_more_runs_than_the_suite_has_get_more_time(programs: Programs) -> None:
+    assert programs.bench("heat_64", "-a", "plain", "--runs", "6", faults={"plain/2": "hang"}, delay_s=0).returncode == 0
+    assert programs.reason("plain") == "1 of 6 runs in 40 s"
+
+
+COUNTERS = """
+[suite]
+name = "hits"
+programs = true
+instrument = "counters"
+allocators = ["plain"]
+
+[[case]]
+name = "hits_64"
+command = ["heat", "64"]
+metrics = ["launches", "l1_hit_rate"]
+runs = 1
+timeout_s = 20
+axes = { kernel = ["add_one", "scale"] }
+"""
+
+
+class Counters(Programs):
+    """A suite whose instrument is a stand-in for Nsight Compute."""
+
+    def __init__(self, checkout: Checkout) -> None:
+        super().__init__(checkout)
+        (checkout.root / "benchmarks" / "suites" / "hits.toml").write_text(COUNTERS)
+        tools = checkout.root / "tools"
+        tools.mkdir()
+        (tools / "ncu").write_text(f'#!/bin/sh\nexec {sys.executable} {REPOSITORY / "tests" / "python" / "fake_ncu.py"} "$@"\n')
+        (tools / "ncu").chmod(0o755)
+        checkout.environment["PATH"] = f"{tools}:{os.environ['PATH']}"
+
+    @property
+    def table(self) -> Path:
+        return self.checkout.root / "results" / "nvidia-h200" / "hits.csv"
+
+    def reasons(self) -> set[str]:
+        return {row.reason for row in self.rows()}
+
+
+@pytest.fixture
+def counters(checkout: Checkout) -> Counters:
+    return Counters(checkout)
+
+
+def test_counters_of_each_kernel_are_rows(counters: Counters) -> None:
+    ran = counters.bench("hits")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert counters.runs() == ["heat 64 plain"] * 2
+    found = {(row.parameters["kernel"], row.metric): row.statistics.median for row in counters.rows() if row.statistics}
+    assert {row.status for row in counters.rows()} == {"ok"} and {row.runs for row in counters.rows()} == {1}
+    assert found["add_one", "l1_hit_rate"] == 0.955 and found["scale", "l2_hit_rate"] == 0.99 and found["scale", "launches"] == 2
+    assert found["scale", "excess_sectors"] == 1000 and found["scale", "excess_sector_ratio"] == pytest.approx(1 / 3)
+    assert found["scale", "excess_wavefronts"] == 100 and found["add_one", "excess_wavefront_ratio"] == 0
+    assert counters.bench("hits").returncode == 0 and counters.runs() == []
+    assert counters.bench("hits", "--runs", "2").returncode == 0 and len(counters.runs()) == 4
+
+
+def test_counters_that_may_not_be_read_are_one_line_and_no_row(counters: Counters, error_line: ErrorLine) -> None:
+    counters.checkout.environment["FAKE_NCU"] = "forbidden"
+    assert "may not read the GPU's counters (ERR_NVGPUCTRPERM): run as root, or" in error_line(counters.bench("hits"))
+    assert not counters.table.exists() or counters.rows() == []
+
+
+def test_a_missing_profiler_is_one_line(counters: Counters, error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    counters.checkout.environment["PATH"] = "/usr/bin:/bin"
+    if Path("/usr/local/cuda/bin/ncu").exists():
+        pytest.skip("Nsight Compute is installed where gpuheap looks by itself")
+    assert "there is no `ncu` on PATH" in error_line(counters.bench("hits"))
+    ran = counters.bench("all", "--runs", "1")
+    assert ran.returncode == 0 and "hits needs Nsight Compute (ncu), which is not installed, and is left out" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "reason"),
+    [
+        ("silent", "unsupported", "No kernels were profiled"),
+        ("lacking", "unsupported", "has no metric of cache hits"),
+        ("garbled", "unsupported", "a table that gpuheap does not understand"),
+        ("deaf", "crash", "was told to profile 'add_one', and profiled _Z5scalePjPKjj"),
+    ],
+)
+def test_what_the_profiler_does_wrong_is_the_rows_reason(counters: Counters, state: str, status: str, reason: str) -> None:
+    counters.checkout.environment["FAKE_NCU"] = state
+    assert counters.bench("hits").returncode == 0
+    assert {row.status for row in counters.rows()} == {status}
+    assert any(reason in each for each in counters.reasons()), counters.reasons()
+
+
+def test_a_program_that_fails_or_hangs_below_the_profiler_has_no_counters(counters: Counters) -> None:
+    assert counters.bench("hits", "--timeout", "2", faults={"plain/1": "exit4", "plain/2": "hang"}).returncode == 0
+    assert [row.status for row in counters.rows()] == ["crash", "timeout"]
+
+
+def test_no_claim_needs_counters(counters: Counters) -> None:
+    ran = counters.bench("whole/heat_64", "hits", "--for-claims", "--runs", "1")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert not counters.table.exists() and len(counters.runs()) == 1 + 3
+
+
+def test_counters_are_of_the_program_as_it_is(counters: Counters, error_line: ErrorLine) -> None:
+    assert "the only mode is 'plain', and not device" in error_line(counters.bench("hits", "-a", "device"))
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -265,6 +400,7 @@ def test_programs_that_cannot_run_are_said(programs: Programs, error_line: Error
         ("programs = true\n", "", "command is for suites with programs = true"),
         ('command = ["sweep"]\n', "", "sweep: command is missing"),
         ('allocators = ["plain", "device", "unified"]\n', "", "suite.allocators is missing"),
+        ("programs = true\n", 'programs = true\ninstrument = "counter"\n', "unknown suite.instrument 'counter': did you mean 'counters'"),
     ],
 )
 def test_a_mistake_in_the_suite_is_named(tmp_path: Path, old: str, new: str, complaint: str) -> None:
@@ -281,7 +417,14 @@ def test_the_suites_name_programs_and_inputs_that_there_are() -> None:
     counts = [line.split(",")[:3] for line in (folder / "counts.csv").read_text().splitlines()[1:]]
     assert [[name, *case["cuda"].command] for name, case in suites["programs"].cases.items()] == counts
     assert len(counts) == 16 and all(case["cuda"].runs == 30 for case in suites["programs"].cases.values())
-    assert suites["programs"].allocators == ("plain", "device", "scatteralloc", "zero_copy", "unified", "sharded_spans")
+    sharing = ("zero_copy", "zero_copy_elide", "zero_copy_shared", "unified", "unified_shared")
+    assert suites["programs"].allocators == ("plain", "device", "scatteralloc", *sharing, "sharded_spans")
+    # The kernels whose counters are read are those that there are.
+    counters = {name: case["cuda"] for name, case in suites["counters"].cases.items()}
+    assert {name: case.command for name, case in counters.items()} == {name: case["cuda"].command for name, case in suites["programs"].cases.items()}
+    for case in counters.values():
+        source = (folder / f"{case.command[0]}.cu").read_text()
+        assert [point.fields["kernel"] for point in case.points()] == re.findall(r"^__global__ void (\w+)\(", source, re.MULTILINE)
     for name, case in suites["rules"].cases.items():
         source = folder / "rules" / f"{case['cuda'].command[0]}.cu"
         named = source.read_text().rsplit("run_with", 1)[1]

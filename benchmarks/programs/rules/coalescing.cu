@@ -19,15 +19,15 @@ void scatter(std::vector<unsigned> const& parameters) {
     std::fprintf(stderr, "ways=%u: expected a power of two\n", ways);
     std::exit(2);
   }
-  std::vector<unsigned> data(num), found(num);
+  programs::array<unsigned> data(num), found(num);
   for (unsigned i = 0; i < num; ++i) data[i] = i * 2654435761U;
-  auto* const device_from = programs::allocate<unsigned>(num);
-  auto* const device_to = programs::allocate<unsigned>(num);
+  auto* const device_from = programs::allocate_for(data);
+  auto* const device_to = programs::allocate_for(found);
   programs::upload(device_from, data);
   programs::timed("add_one", [&] { add_one<<<num / 256, 256>>>(device_to, device_from, ways); });
   programs::download(found, device_to);
-  programs::release(device_from);
-  programs::release(device_to);
+  programs::release(device_from, data);
+  programs::release(device_to, found);
   for (unsigned i = 0; i < num; ++i) programs::expect(found[i] == data[i] + 1, "a word is not the CPU's");
   programs::print_fingerprint("words", found);
 }

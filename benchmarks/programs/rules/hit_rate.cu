@@ -17,15 +17,15 @@ __global__ void add_up(unsigned const* data, unsigned* sums, unsigned window) {
 
 void read(std::vector<unsigned> const& parameters) {
   unsigned const window = parameters[0] << 8;
-  std::vector<unsigned> data(std::size_t{block_kib} << 8), sums(num_threads);
+  programs::array<unsigned> data(std::size_t{block_kib} << 8), sums(num_threads);
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<unsigned>(i) * 2654435761U;
-  auto* const device_data = programs::allocate<unsigned>(data.size());
-  auto* const device_sums = programs::allocate<unsigned>(sums.size());
+  auto* const device_data = programs::allocate_for(data);
+  auto* const device_sums = programs::allocate_for(sums);
   programs::upload(device_data, data);
   programs::timed("add_up", [&] { add_up<<<num_threads / 256, 256>>>(device_data, device_sums, window); });
   programs::download(sums, device_sums);
-  programs::release(device_data);
-  programs::release(device_sums);
+  programs::release(device_data, data);
+  programs::release(device_sums, sums);
   for (unsigned thread = 0; thread < num_threads; ++thread) {
     unsigned wanted = 0;
     for (unsigned i = 0; i < num_reads; ++i) wanted += data[(thread + i * num_threads) % window];

@@ -12,15 +12,15 @@ void count(std::vector<unsigned> const& parameters) {
   unsigned const num_kernels = parameters[0], num = parameters[1] << 8;
   std::vector<unsigned> data(num);
   for (unsigned i = 0; i < num; ++i) data[i] = i * 2654435761U;
-  std::vector<unsigned> found(num);
-  auto* const device = programs::allocate<unsigned>(num);
+  programs::array<unsigned> found(num);
+  auto* const device = programs::allocate_for(found);
   programs::upload(device, data);
   unsigned const blocks = std::min(programs::blocks_for(num, 256), 1024U);
   for (unsigned i = 0; i < num_kernels; ++i) {
     programs::timed("add_one", [&] { add_one<<<blocks, 256>>>(device, num); });
   }
   programs::download(found, device);
-  programs::release(device);
+  programs::release(device, found);
   for (unsigned i = 0; i < num; ++i) programs::expect(found[i] == data[i] + num_kernels, "a word is not the CPU's");
   programs::print_fingerprint("words", found);
 }

@@ -20,15 +20,15 @@ __global__ void add_up(unsigned const* words, unsigned* sums, unsigned reads) {
 }
 
 void read(std::vector<unsigned> const& parameters) {
-  std::vector<unsigned> words(num), sums(num);
+  programs::array<unsigned> words(num), sums(num);
   for (unsigned i = 0; i < num; ++i) words[i] = i * 2654435761U;
-  auto* const device_words = programs::allocate<unsigned>(num);
-  auto* const device_sums = programs::allocate<unsigned>(num);
+  auto* const device_words = programs::allocate_for(words);
+  auto* const device_sums = programs::allocate_for(sums);
   programs::upload(device_words, words);
   programs::timed("add_up", [&] { add_up<<<num / threads, threads>>>(device_words, device_sums, parameters[0]); });
   programs::download(sums, device_sums);
-  programs::release(device_words);
-  programs::release(device_sums);
+  programs::release(device_words, words);
+  programs::release(device_sums, sums);
   for (unsigned i = 0; i < num; ++i) {
     unsigned wanted = 0;
     for (unsigned k = 0; k < around; ++k) wanted += words[(i + k) % num];

@@ -48,15 +48,15 @@ kernel kernel_for(unsigned chain) {
 void chase(std::vector<unsigned> const& parameters) {
   unsigned const chain = parameters[0];
   kernel const chosen = kernel_for(chain);
-  std::vector<unsigned> next(num), sums(num_threads);
+  programs::array<unsigned> next(num), sums(num_threads);
   for (unsigned i = 0; i < num; ++i) next[i] = (i * 2654435761U + 12345) % num;
-  auto* const device_next = programs::allocate<unsigned>(num);
-  auto* const device_sums = programs::allocate<unsigned>(num_threads);
+  auto* const device_next = programs::allocate_for(next);
+  auto* const device_sums = programs::allocate_for(sums);
   programs::upload(device_next, next);
   programs::timed("follow", [&] { chosen<<<num_threads / 256, 256>>>(device_next, device_sums); });
   programs::download(sums, device_sums);
-  programs::release(device_next);
-  programs::release(device_sums);
+  programs::release(device_next, next);
+  programs::release(device_sums, sums);
   for (unsigned thread = 0; thread < num_threads; ++thread) {
     unsigned wanted = 0;
     for (unsigned k = 0; k < num_reads / chain; ++k) {

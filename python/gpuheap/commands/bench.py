@@ -14,7 +14,8 @@ from gpuheap.commands.bench_programs import run_program_suites
 from gpuheap.commands.display import ProgressListener, print_outcome, print_stopped, print_time_is_up
 from gpuheap.commands.for_claims import ForClaims
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
-from gpuheap.formats.suites import Suite, load_suites, select
+from gpuheap.formats.suites import COUNTERS, TIMES, Suite, load_suites, select
+from gpuheap.host.advise.nsight import find_profiler
 from gpuheap.judging.reader import load_papers
 from gpuheap.paths import Layout
 from gpuheap.running.bench import Policy, carry_out
@@ -49,6 +50,14 @@ def run_bench(layout: Layout, console: Console, request: Request, policy: Policy
         raise UserError("--gpus chooses GPUs of this machine, and --scheduler runs on others: leave out --gpus, and start a `dask worker` for each GPU there")
     codes = []
     chosen = select(suites, list(request.targets))
+    if where.for_claims:
+        # No claim is about counters or the probe.
+        chosen = [(suite, cases) for suite, cases in chosen if suite.instrument == TIMES] or chosen
+    if "all" in request.targets and find_profiler() is None:
+        left_out = ", ".join(suite.name for suite, _ in chosen if suite.instrument == COUNTERS)
+        chosen = [(suite, cases) for suite, cases in chosen if suite.instrument != COUNTERS]
+        if left_out:
+            console.print(f"note: {left_out} needs Nsight Compute (ncu), which is not installed, and is left out", style="yellow", highlight=False)
     for of_programs in (False, True):
         targets = tuple(f"{suite.name}/{case}" for suite, cases in chosen if suite.programs is of_programs for case in cases)
         if not targets or EXIT_INTERRUPTED in codes:

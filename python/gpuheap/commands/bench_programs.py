@@ -24,7 +24,7 @@ def run_program_suites(
 ) -> int:  # fmt: skip
     """Runs the command for suites of programs. Returns the exit code."""
     build = find_build(layout)
-    plan = make_program_plan(request, suites, build)
+    plan = make_program_plan(request, suites, build, layout)
     executable = plan.sweeps[0].executable
     device = executable.description.device
     used = [worker.gpu for worker in local_workers(gpus, executable)]

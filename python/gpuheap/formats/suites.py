@@ -19,7 +19,7 @@ from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 from gpuheap.units import parse_bytes
 
-_SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bounds", "programs"}
+_SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bounds", "programs", "instrument"}
 _BOUNDS_KEYS = {"of", "on"}
 _SIMULATOR_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full", "variants"}
 _CASE_KEYS = _SIMULATOR_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "simulator", "slowdown", "command"}
@@ -27,6 +27,8 @@ _CASE_KEYS = _SIMULATOR_KEYS | {"name", "section", "paper", "brief", "metrics", 
 FEWEST_RUNS = 5
 SHORTEST_TIMEOUT_S = 60
 QUICK_RUNS = 3
+# What measures the programs of a suite: their own runs; the GPU's counters, by Nsight Compute; the probe of the driver's allocators.
+TIMES, COUNTERS, PROBE = INSTRUMENTS = ("times", "counters", "probe")
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class Suite:
     bounds_on: str = ""  # the device that the bounds are stated for
     paper: str = ""  # the paper whose evaluation the suite repeats
     programs: bool = False  # its cases are programs, run as they are; its allocators say where their memory comes from
+    instrument: str = TIMES  # of programs: one of INSTRUMENTS
 
     def case(self, name: str, backend: str) -> Case:
         return self.cases[name][backend]
@@ -130,11 +133,16 @@ def load_suite(path: Path) -> Suite:
     paper = str(suite.get("paper", ""))
     lists = toml_checks.table(suite.get("lists", {}), path, "suite.lists", None)
     programs = bool(suite.get("programs", False))
+    instrument = toml_checks.text(suite.get("instrument", TIMES), path, "suite.instrument")
+    if instrument not in INSTRUMENTS:
+        raise UserError(f"{path}: {unknown_name('suite.instrument', instrument, INSTRUMENTS)}")
+    if instrument != TIMES and not programs:
+        raise UserError(f"{path}: suite.instrument is for suites with programs = true")
     cases: dict[str, dict[str, Case]] = {}
     for entry in toml_checks.tables(said.get("case", []), path, "[[case]]", None):
         case = _case(entry, path, baselines, lists, programs)
         if paper:
-            _check_of_paper(case["cuda"], path)
+            _check_of_paper(case["cuda"], path, 1 if instrument == COUNTERS else FEWEST_RUNS)
         if case["cuda"].name in cases:
             raise UserError(f"{path}: case '{case['cuda'].name}' comes twice")
         cases[case["cuda"].name] = case
@@ -156,6 +164,7 @@ def load_suite(path: Path) -> Suite:
         bounds_on=str(bounds.get("on", "")),
         paper=paper,
         programs=programs,
+        instrument=instrument,
     )
 
 
@@ -190,11 +199,12 @@ def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite,
     return [(suites[name], tuple(case for case in suites[name].cases if case in cases)) for name, cases in chosen.items()]
 
 
-def _check_of_paper(case: Case, path: Path) -> None:
+def _check_of_paper(case: Case, path: Path, fewest_runs: int) -> None:
+    """fewest_runs: those that count. One run of a program has the same counts as the next."""
     if not case.paper:
         raise UserError(f"{path}: {case.name}: paper is missing: where the suite's paper has the case, such as 'section 4.1'")
-    if case.runs < FEWEST_RUNS:
-        raise UserError(f"{path}: {case.name}: runs is {case.runs}: a row of a paper's suite has at least {FEWEST_RUNS}")
+    if case.runs < fewest_runs:
+        raise UserError(f"{path}: {case.name}: runs is {case.runs}: a row of a paper's suite has at least {fewest_runs}")
     if case.timeout_s < SHORTEST_TIMEOUT_S:
         least = f"a point of a paper's suite has at least {SHORTEST_TIMEOUT_S} s"
         raise UserError(f"{path}: {case.name}: timeout_s is {case.timeout_s:g}: {least}")

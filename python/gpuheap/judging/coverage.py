@@ -76,9 +76,10 @@ def coverage_of(suite: Suite, case: Case, rows: Rows, allocators: Collection[str
 
 
 def taking_part(suite: Suite, rows: Rows, case: Case) -> tuple[str, ...]:
-    """The allocators of a suite's rows that a case has: a baseline takes part only where the case names it."""
+    """The allocators of a suite's rows that a case has: a baseline takes part only where the case names it. In a suite of programs all its modes do."""
     named = {name for each in suite.cases.values() for of_case in each.values() for name in of_case.baselines}
-    return tuple(name for name in rows.allocators(suite.name) if name not in named or name in case.baselines)
+    every = dict.fromkeys([*rows.allocators(suite.name), *(suite.allocators if suite.programs else ())])
+    return tuple(name for name in every if name not in named or name in case.baselines)
 
 
 def coverage_of_suite(suite: Suite, rows: Rows) -> Coverage:

@@ -1,10 +1,11 @@
-"""The points of open claims, in the order in which to measure them: first those of the claims that lack the fewest."""
+"""The points of open claims, in the order in which to measure them: first those of the claims that lack the fewest, in batches by allocator."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from gpuheap.formats.points import Point
 from gpuheap.formats.results import Key, Row, point_key, split_parameter
@@ -18,6 +19,7 @@ MORE_RUNS = 2  # the factor by which runs are increased at points whose noise le
 MOST_RUNS = 200
 MORE_TIME = 4  # the factor by which the time limit is increased at points whose time-out leaves a claim undecided
 LONGEST_TIMEOUT_S = 600.0
+FIRST_BATCH = 64  # points; each further batch has twice as many
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,28 @@ def needs_of(plan: Plan, judged: Iterable[Judged], rows: Iterable[Row]) -> Needs
                 planned.add((index, point))
                 groups.setdefault((index, how), []).append(point)
         sweeps += [_part(plan.sweeps[index], points, how) for (index, how), points in groups.items()]
-    return Needs(Plan(tuple(sweeps), plan.notes, plan.sweeps) if sweeps else None, len(opened), len(wanted))
+    return Needs(Plan(tuple(_in_batches(sweeps)), plan.notes, plan.sweeps) if sweeps else None, len(opened), len(wanted))
+
+
+def _in_batches(sweeps: Iterable[PlannedSweep]) -> list[PlannedSweep]:
+    """The sweeps in batches that grow, those of an allocator together in each: one process makes them, and a start of CUDA takes longer than most points.
+
+    A batch begins with the allocator with which the last one ended.
+    """
+    batches: list[list[PlannedSweep]] = [[]]
+    for sweep in sweeps:
+        if sum(len(each.points) for each in batches[-1]) >= FIRST_BATCH << (len(batches) - 1):
+            batches.append([])
+        batches[-1].append(sweep)
+    ordered: list[PlannedSweep] = []
+    for batch in batches:
+        last = (ordered[-1].executable.path, ordered[-1].allocator) if ordered else None
+        groups: dict[tuple[Path, str], list[PlannedSweep]] = {}
+        for sweep in batch:
+            groups.setdefault((sweep.executable.path, sweep.allocator), []).append(sweep)
+        for name in sorted(groups, key=lambda name: name != last):
+            ordered += groups[name]
+    return ordered
 
 
 def evidence_of(rows: Sequence[Row], builds: Mapping[tuple[str, str, str], str], identity: str) -> tuple[Evidence, list[Row]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,7 +30,8 @@ from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 from gpuheap.units import format_bytes, format_count, format_value
 
-SUITES = ("survey", "gallatin", "regeff", "coalescing", "programs", "rules")  # of the papers
+SUITES = ("survey", "gallatin", "regeff", "coalescing", "programs", "rules", "counters", "probe")  # of the papers
+RUNS_OF_THE_PAPER = 500  # Rodriguez et al. 2025: of each program with each method
 MARKS = ("<!-- from the tables: python docs/refresh.py -->", "<!-- end -->")  # around the generated part of the summary's page
 
 
@@ -62,9 +64,16 @@ def suites_of(paper: Paper) -> list[str]:
     return list(dict.fromkeys(side.suite for claim in paper.claims for side in claim.sides))
 
 
+def all_suites_of(paper: Paper, suites: Mapping[str, Suite]) -> list[str]:
+    """Those of the claims, and the others that repeat the same paper."""
+    repeated = suites[paper.name].paper if paper.name in suites else ""
+    same = [name for name, suite in suites.items() if repeated and suite.paper == repeated]
+    return list(dict.fromkeys([*suites_of(paper), *same]))
+
+
 def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
     """The page in Markdown. `images`: the folder of drawn figures, which the page reaches as `linked`."""
-    mine, used = told.of(paper), suites_of(paper)
+    mine, used, every = told.of(paper), suites_of(paper), all_suites_of(paper, told.suites)
     lines = [
         f"# {paper.title}",
         "",
@@ -74,7 +83,7 @@ def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
         "",
         "```sh",
         f"gpuheap bench {' '.join(used)} --for-claims --minutes 9   # repeat until no claim is open, on any GPU of the same kind",
-        f"gpuheap bench {' '.join(used)}   # every point of the figures",
+        f"gpuheap bench {' '.join(every)}   # every point of the figures and tables",
         f"gpuheap claims --paper {paper.name}   # the verdicts",
         "```",
         "",
@@ -84,7 +93,7 @@ def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
     by_name = {one.claim.name: one for one in mine}
     if paper.headline:
         lines += ["## Headline", "", *_table([by_name[name] for name in paper.headline]), ""]
-    lines += _figures([figure for figure in figures_of(used, told.suites, told.points) if _of_paper(figure, paper)], images, linked)
+    lines += _figures([figure for figure in figures_of(every, told.suites, told.points) if _of_paper(figure, paper)], images, linked)
     lines += _numbers([value for value in told.printed if value.paper == paper.name], told.rows)
     if paper.name == "survey":
         lines += _bounds(told.rows)
@@ -106,7 +115,7 @@ def with_summary(page: str, told: Evaluation) -> str:
 
 def _summary(told: Evaluation) -> str:
     total = len(told.judged)
-    lines = ["", "", f"Of {total} comparative sentences of the papers: {_counts(told.judged)}.", "", "## Headlines", ""]
+    lines = ["", "", f"Of {total} comparative sentences of the papers: {_counts(told.judged)}. {_cost_of_all(told)}", "", "## Headlines", ""]
     lines += ["| paper | the paper says | on this GPU | why not |", "|---|---|---|---|"]
     for paper in told.papers:
         by_name = {one.claim.name: one for one in told.of(paper)}
@@ -134,8 +143,24 @@ def _summary(told: Evaluation) -> str:
             _line(suite, name, case, f"{found.measured:,} of {found.in_full:,} points", spoken_minutes(found.missing_minutes))
             for suite, name, case, found in told_of
         ]
-    lines += ["", f"The tables take {format_bytes(sum(len(row.line) for row in told.rows))} of disk.", "", ""]
+    lines += ["", ""]
     return "\n".join(lines)
+
+
+def _cost_of_all(told: Evaluation) -> str:
+    """The time and the disk that repeating the recorded tables takes, and the time that all points of the suites take in addition."""
+    suites = [told.suites[name] for name in (*SUITES, "stress") if name in told.suites]
+    programs = {suite.name for suite in suites if suite.programs}
+    used = {row.key: row for row in told.rows if row.suite in {suite.name for suite in suites}}
+    runs = sum(row.runs for row in used.values() if row.suite in programs)
+    minutes = sum(row.suite not in programs for row in used.values()) / POINTS_PER_MINUTE + runs * SECONDS_OF_A_PROGRAM / 60
+    missing = NOTHING
+    for suite in suites:
+        missing += coverage_of_suite(suite, told.points)
+    return (
+        f"Repeating the recorded tables takes {spoken_minutes(minutes)} of one H200 and {format_bytes(sum(len(row.line) for row in told.rows))} of disk; "
+        f"all points of the suites take {spoken_minutes(missing.missing_minutes)} more."
+    )
 
 
 def _coverage_line(name: str, found: Coverage) -> str:
@@ -150,7 +175,7 @@ def _counts(judged: Iterable[Judged]) -> str:
 
 def _of_paper(figure: Figure, paper: Paper) -> bool:
     """Whether a figure of a suite is this paper's: claims of a paper may use another paper's suite."""
-    return figure.suite == paper.name or (figure.suite, paper.name) == ("rules", "programs")
+    return figure.suite == paper.name or (paper.name == "programs" and figure.suite in ("rules", "counters", "probe"))
 
 
 def _cost(paper: Paper, told: Evaluation) -> str:
@@ -162,17 +187,34 @@ def _cost(paper: Paper, told: Evaluation) -> str:
     programs = [told.suites[name] for name in suites_of(paper) if name in told.suites and told.suites[name].programs]
     if programs:
         runs = sum(row.runs for row in {row.key: row for row in rows}.values())
-        time = f"{spoken_minutes(runs * SECONDS_OF_A_PROGRAM / 60)} of one H200, for {runs:,} runs of programs"
+        time = f"{spoken_minutes(runs * SECONDS_OF_A_PROGRAM / 60)} of one H200, for {runs:,} runs of programs{_certainty(rows)}"
     else:
         time = f"about {spoken_minutes(points / POINTS_PER_MINUTE)} of one H200, at the {POINTS_PER_MINUTE} points a minute of `--quick`"
     missing = NOTHING
-    for name in suites_of(paper):
+    for name in all_suites_of(paper, told.suites):
         if name in told.suites:
             missing += coverage_of_suite(told.suites[name], told.points)
     return (
         f"The recorded tables hold {points:,} points of {len(there)} allocators and baselines; the sentences name {len(there & asked)} of these. "
         f"To measure the points takes {time}. The tables take {format_bytes(sum(len(row.line) for row in rows))} of disk. "
         f"Measured of the whole suites: {missing.words}."
+    )
+
+
+def _certainty(rows: Sequence[Row]) -> str:
+    """How wide the 95 % intervals of the mean total times are, and what the paper's number of runs would change."""
+    widths = sorted(
+        1.96 * row.statistics.stddev / math.sqrt(row.runs) / row.statistics.mean
+        for row in rows
+        if row.metric == "total_ms" and row.runs > 1 and row.statistics is not None and row.statistics.mean > 0
+    )
+    if not widths:
+        return ""
+    most = max(row.runs for row in rows)
+    paper = f", and to {100 * widths[len(widths) // 2] * math.sqrt(most / RUNS_OF_THE_PAPER):.1f} % with the {RUNS_OF_THE_PAPER} runs of the paper"
+    return (
+        f", which tell a mean total time to {100 * widths[len(widths) // 2]:.1f} % in the median (95 %, at most {100 * widths[-1]:.0f} %)"
+        f"{paper if most < RUNS_OF_THE_PAPER else ''} (`--runs {RUNS_OF_THE_PAPER}`)"
     )
 
 

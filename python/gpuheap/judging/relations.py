@@ -97,7 +97,8 @@ def _hold_alike(relation: say.Alike, evidence: Evidence) -> Outcome:
     so = _over(relation.over, [spread for spread, _ in spreads], lambda spread: spread <= relation.factor)
     worst, group = max(spreads, key=lambda pair: pair[0])
     ends = sorted((reading for reading in group if reading.ok), key=lambda reading: reading.value)
-    between = f", {ends[0].allocator} to {ends[-1].allocator} at {_point(ends[0].fields, keys)}" if len(ends) > 1 else ""
+    place = _point(ends[0].fields, keys) if ends else ""
+    between = f", {ends[0].allocator} to {ends[-1].allocator}{f' at {place}' if place else ''}" if len(ends) > 1 else ""
     middle = statistics.median(spread for spread, _ in spreads)
     text = f"largest over smallest {say.times_words(worst)} at most{between}, {say.times_words(middle)} in the median"
     return Outcome(so, text + _trouble_words(found), len(spreads))

@@ -22,12 +22,12 @@ from gpuheap.errors import UserError
 from gpuheap.formats.protocol import Measurement, PointResult
 from gpuheap.host.history import History, history_of
 from gpuheap.host.launch import find_program, prepare_folder
-from gpuheap.host.trace import ALLOCATE, COPY, LAUNCH, find_traces, read_trace
+from gpuheap.host.trace import ALLOCATE, COPY, LAUNCH, Trace, find_traces, read_trace
 from gpuheap.host.variables import for_trace, preloaded
 from gpuheap.metrics import METRICS
 from gpuheap.running.children import Stopped
 from gpuheap.running.executable import exit_words, last_line
-from gpuheap.running.program_modes import Mode, prepare_mode
+from gpuheap.running.program_modes import MEMORY, Mode, prepare_mode
 from gpuheap.units import format_seconds
 
 WRONG_RESULT = 4  # the exit code of a program that found its own result wrong
@@ -79,7 +79,27 @@ class Profile:
         return self.folder / "trace"
 
     def mode(self, name: str) -> Mode:
-        return prepare_mode(name, self.history, self.library, self.folder, self.traces, self.name)
+        """Raises UserError for a mode that this build or this program has no memory for."""
+        return prepare_mode(name, self.history, self.library, self.folder, self._empty_traces(), self.name, self._rehearse)
+
+    def _empty_traces(self) -> Path:
+        shutil.rmtree(self.traces, ignore_errors=True)
+        self.traces.mkdir()
+        return self.traces
+
+    def _rehearse(self, library: Path, variables: dict[str, str]) -> str:
+        ended = run_process(self.words, preloaded(library, variables), PROFILE_TIMEOUT_S, self.seat)
+        failure = _failure(ended, PROFILE_TIMEOUT_S)
+        if failure is not None:
+            return f"it ended with {failure.status} ({failure.reason})"
+        return "" if _digest(ended.output) == self.digest else "its output is not that of the plain run"
+
+    def run(self, mode: Mode, limit_s: float, times: Path) -> tuple[Ended, list[Trace]]:
+        """One run in a mode, and its traces. The program writes the time in its kernels to `times`."""
+        traces = self._empty_traces()
+        times.unlink(missing_ok=True)
+        ended = run_process(self.words, preloaded(mode.library, {**mode.variables, TIMES: str(times)}), limit_s, self.seat)
+        return ended, [read_trace(path) for path in sorted(traces.glob("*.trace"))]
 
 
 class Failed(Exception):
@@ -153,14 +173,19 @@ def take_profile(words: Sequence[str], library: Path, seat: Seat) -> Profile:
     return Profile(tuple(words), library, seat, program.name, history_of(longest), _digest(ended.output))
 
 
+def take_shared_profile(plain: Profile, memory: str) -> Profile:
+    """Profiles the program as one that is written for memory of this kind. Raises Failed if it does not end well, or prints something else than plainly."""
+    seat = Seat({**plain.seat.variables, MEMORY: memory}, plain.folder / memory, plain.seat.stop)
+    found = take_profile(plain.words, plain.library, seat)
+    if found.digest != plain.digest:
+        raise Failed(PointResult("wrong", f"with {memory} memory its output is not that of the plain run"))
+    return found
+
+
 def run_once(profile: Profile, mode: Mode, limit_s: float) -> PointResult:
     """Runs the program once in a mode. Returns a sample of each metric."""
-    traces = profile.traces
-    shutil.rmtree(traces, ignore_errors=True)
-    traces.mkdir()
     times = profile.folder / "times"
-    times.unlink(missing_ok=True)
-    ended = run_process(profile.words, preloaded(profile.library, {**mode.variables, TIMES: str(times)}), limit_s, profile.seat)
+    ended, traces = profile.run(mode, limit_s, times)
     refused = _unsupported(traces, mode)
     if refused is not None:
         return PointResult("unsupported", refused)
@@ -173,14 +198,17 @@ def run_once(profile: Profile, mode: Mode, limit_s: float) -> PointResult:
         kernel_us = float(json.loads(times.read_text(encoding="utf-8"))["kernel_us"])
     except (OSError, ValueError, KeyError, TypeError):
         return PointResult("crash", f"{profile.name} wrote no time in kernels to the file that {TIMES} names: build the programs again")
-    events = [read_trace(path).events for path in sorted(traces.glob("*.trace"))]
+    dropped = sum(trace.counters["elided"] - trace.counters["separated"] for trace in traces)
+    if dropped != mode.downloads:
+        return PointResult("unsupported", f"E09: {dropped} downloads were dropped, and the rehearsal proved {mode.downloads}")
+    events = [trace.events for trace in traces]
     values = {
         "total_ms": ended.seconds * 1e3,
         "api_us": sum(float(each["duration_ns"].sum(dtype="f8")) for each in events) / 1e3,
         "copy_us": sum(float(each["duration_ns"][each["kind"] == COPY].sum(dtype="f8")) for each in events) / 1e3,
         "kernel_us": kernel_us,
         "allocations": _count(events, ALLOCATE),
-        "copies": _count(events, COPY),
+        "copies": _count(events, COPY) - dropped,
         "kernels": _count(events, LAUNCH),
     }
     return PointResult("ok", "", tuple(Measurement(name, METRICS[name].unit, (value,)) for name, value in values.items()))
@@ -199,11 +227,10 @@ def _failure(ended: Ended, limit_s: float) -> PointResult | None:
     return PointResult("crash", ended.words) if ended.code != 0 else None
 
 
-def _unsupported(traces: Path, mode: Mode) -> str | None:
+def _unsupported(found: Sequence[Trace], mode: Mode) -> str | None:
     """The reason why a run with pools got nothing from them; "" if it did."""
     if mode.requests == 0:
         return None
-    found = [read_trace(path) for path in sorted(traces.glob("*.trace"))]
     if any(trace.counters["served"] for trace in found):
         return None
     said = [f"{message.code}: {message.words}" for trace in found for message in trace.messages]

@@ -1,4 +1,4 @@
-"""Measures programs: for each point a plain run that pools are planned from, then rounds in which each mode runs once."""
+"""Measures programs: for each point a plain run that pools are planned from, then rounds in which each mode runs once; or with a suite's own instrument."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 from gpuheap.errors import UserError
 from gpuheap.formats.points import Point
 from gpuheap.formats.protocol import Measurement, PointResult
-from gpuheap.formats.suites import Case
+from gpuheap.formats.suites import PROBE, TIMES, Case
+from gpuheap.running.instruments import ask_driver, count_accesses, need_profiler
 from gpuheap.running.plan import PlannedSweep
-from gpuheap.running.program_modes import Mode
-from gpuheap.running.program_runs import Failed, Profile, Seat, run_once, take_profile
+from gpuheap.running.program_modes import SHARED, Mode
+from gpuheap.running.program_runs import Failed, Profile, Seat, run_once, take_profile, take_shared_profile
 from gpuheap.running.workers import VISIBLE
 from gpuheap.units import format_seconds
 
@@ -56,9 +57,24 @@ class ProgramWorker:
 
     def run(self, sweep: PlannedSweep, left: Sequence[Left], stop: threading.Event) -> Iterator[RunBegan | ModeEnded]:
         seat = Seat({VISIBLE: self.gpu} if self.gpu else {}, self.folder, stop)
+        if sweep.suite.instrument != TIMES:
+            for each in left:
+                for mode in each.modes:
+                    yield RunBegan(mode, each.index, "")
+                    yield ModeEnded(mode, each.index, _by_instrument(sweep, sweep.points[each.index], seat))
+            return
         for each in left:
             for mode, words, result in _measure(sweep, sweep.points[each.index], each.modes, self.library, seat):
                 yield RunBegan(mode, each.index, words) if result is None else ModeEnded(mode, each.index, result)
+
+
+def _by_instrument(sweep: PlannedSweep, point: Point, seat: Seat) -> PointResult:
+    """The counters of one kernel, or series of requests to one of the driver's allocators."""
+    case = sweep.case
+    if sweep.suite.instrument == PROBE:
+        return ask_driver(sweep.executable.path, case.command[1], point.bytes or 0, case.runs, case.timeout_s, seat)
+    words = (str(sweep.executable.path), *case.command[1:])
+    return count_accesses(need_profiler(), words, point.fields["kernel"], case.runs, case.timeout_s, seat)
 
 
 def _measure(sweep: PlannedSweep, point: Point, modes: list[str], library: Path, seat: Seat) -> Iterator[tuple[str, str, PointResult | None]]:
@@ -75,10 +91,16 @@ def _measure(sweep: PlannedSweep, point: Point, modes: list[str], library: Path,
             yield mode, "", failed.result
         return
     results: dict[str, PointResult] = {}
-    ready: dict[str, Mode] = {}
+    profiles = {"": profile}  # by the memory that host and device share
+    ready: dict[str, tuple[Profile, Mode]] = {}
     for mode in modes:
+        memory = SHARED.get(mode, "")
         try:
-            ready[mode] = profile.mode(mode)
+            if memory not in profiles:
+                profiles[memory] = take_shared_profile(profile, memory)
+            ready[mode] = profiles[memory], profiles[memory].mode(mode)
+        except Failed as failed:
+            results[mode] = failed.result
         except UserError as why:
             results[mode] = PointResult("unsupported", str(why))
     samples: dict[str, list[PointResult]] = {mode: [] for mode in modes}
@@ -87,7 +109,7 @@ def _measure(sweep: PlannedSweep, point: Point, modes: list[str], library: Path,
             if mode in results:
                 continue
             yield mode, f"round {number + 1} of {sweep.case.runs}", None
-            result = _within_limit(profile, ready[mode], samples[mode], sweep.case)
+            result = _within_limit(*ready[mode], samples[mode], sweep.case)
             if result.status == "ok":
                 samples[mode].append(result)
             else:

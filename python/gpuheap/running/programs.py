@@ -13,19 +13,23 @@ from pathlib import Path
 from gpuheap.catalogue import ALLOCATORS, MODES
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.formats.results import Table
-from gpuheap.formats.suites import Case, Suite, select
+from gpuheap.formats.suites import COUNTERS, PROBE, TIMES, Case, Suite, select
 from gpuheap.host.launch import find_library
+from gpuheap.host.probe.series import find_program
 from gpuheap.paths import Layout
 from gpuheap.running.again import Again
 from gpuheap.running.bench import Listener, Outcome, Policy, SweepWriter, keys_of, only_writer, put_in_order
 from gpuheap.running.environment import Environment
 from gpuheap.running.executable import Executable, describe
+from gpuheap.running.instruments import need_profiler
 from gpuheap.running.plan import Plan, PlannedSweep, Request
+from gpuheap.running.program_modes import PLAIN
 from gpuheap.running.program_workers import Left, ModeEnded, ProgramWorker, RunBegan
 from gpuheap.running.runner import PointBegan, PointEnded
 from gpuheap.running.workers import Dispatcher, TimeIsUp
 
-BUILD = "cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset cuda --target gpuheap_programs gpuheap_host"
+TARGETS = "gpuheap_programs gpuheap_host gpuheap_host_merging gpuheap-host-probe"
+BUILD = f"cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset cuda --target {TARGETS}"
 
 
 @dataclass
@@ -44,9 +48,19 @@ class ProgramBuild:
             self._known[name] = Executable(path, describe(path), "the programs are built for it")
         return self._known[name]
 
-    def identity(self, name: str) -> str:
-        """The identity of the program and the library: rows with another identity were measured by other code."""
-        return hashlib.sha256((self.folder / name).read_bytes() + self.library.read_bytes()).hexdigest()[:16]
+    def probe(self, layout: Layout) -> Executable:
+        """The program that asks the driver's allocators, which lies with the host tools."""
+        if PROBE not in self._known:
+            path = find_program(layout)
+            self._known[PROBE] = Executable(path, describe(path), "the host tools are built for it")
+        return self._known[PROBE]
+
+    def identity(self, program: Path) -> str:
+        """The identity of the program and the library: rows with another identity were measured by other code.
+
+        The library that drops copies is linked from the same parts at the same time, and has no part in the identity: it may be missing.
+        """
+        return hashlib.sha256(program.read_bytes() + self.library.read_bytes()).hexdigest()[:16]
 
 
 def programs_folder(layout: Layout) -> Path:
@@ -64,8 +78,11 @@ def find_build(layout: Layout) -> ProgramBuild:
     return ProgramBuild(folder, find_library(layout))
 
 
-def make_program_plan(request: Request, suites: Mapping[str, Suite], build: ProgramBuild) -> Plan:
-    """The sweeps: one for each case and mode. Those of a case are measured together."""
+def make_program_plan(request: Request, suites: Mapping[str, Suite], build: ProgramBuild, layout: Layout) -> Plan:
+    """The sweeps: one for each case and mode. Those of a case are measured together.
+
+    Raises UserError for what this machine lacks to measure them.
+    """
     known = (*MODES, *ALLOCATORS)
     for name in request.allocators:
         if name not in known:
@@ -76,20 +93,27 @@ def make_program_plan(request: Request, suites: Mapping[str, Suite], build: Prog
             raise UserError(f"--{option.replace('_', '-')} is for cases of allocators: programs have inputs of their own")
     sweeps: list[PlannedSweep] = []
     for suite, cases in select(suites, list(request.targets)):
+        modes = request.allocators or suite.allocators
+        if suite.instrument != TIMES and PLAIN not in modes:
+            raise UserError(f"{suite.name}: the counts are of the program as it is: the only mode is '{PLAIN}', and not {', '.join(modes)}")
+        if suite.instrument == COUNTERS:
+            need_profiler()
         for name in cases:
             as_written = suite.cases[name]["cuda"].command[0]
-            executable = build.program(as_written)
+            executable = build.probe(layout) if suite.instrument == PROBE else build.program(as_written)
             if executable.description.device is None:
                 raise UserError(f"no usable GPU: {executable.description.device_error or 'the programs find none'} (see `gpuheap doctor`)")
             case = _adjusted(suite.case(name, executable.backend), request)
-            for mode in request.allocators or suite.allocators:
+            for mode in modes if suite.instrument == TIMES else (PLAIN,):
                 sweeps.append(PlannedSweep(suite, case, mode, case.points(), 0, executable, ""))
     return Plan(tuple(sweeps))
 
 
 def _adjusted(case: Case, request: Request) -> Case:
     case = case.cut() if request.quick else case.widened() if request.full else case
-    return dataclasses.replace(case, runs=request.runs or case.runs, timeout_s=request.timeout_s or case.timeout_s)
+    # The limit is for all runs of a mode: more runs than the suite has get as much more time.
+    runs = request.runs or case.runs
+    return dataclasses.replace(case, runs=runs, timeout_s=request.timeout_s or case.timeout_s * max(1, runs / case.runs))
 
 
 def carry_out_programs(
@@ -99,7 +123,7 @@ def carry_out_programs(
     outcome = Outcome()
     with only_writer(folder), tempfile.TemporaryDirectory(prefix="gpuheap-programs-") as scratch:
         environment = Environment(folder)
-        identities = {sweep.executable.path: build.identity(sweep.executable.path.name) for sweep in plan.sweeps}
+        identities = {sweep.executable.path: build.identity(sweep.executable.path) for sweep in plan.sweeps}
         builds = {identities[sweep.executable.path]: sweep.executable for sweep in plan.sweeps}
         first = plan.sweeps[0].executable
         environment.check_machine(first)

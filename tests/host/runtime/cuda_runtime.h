@@ -44,6 +44,10 @@ cudaError_t cudaMalloc(T** out, std::size_t bytes) {
   return runtime_allocate(reinterpret_cast<void**>(out), bytes);
 }
 cudaError_t cudaFree(void* address);
+inline constexpr unsigned cudaHostAllocMapped = 2;
+cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned flags);
+cudaError_t cudaFreeHost(void* address);
+cudaError_t cudaMallocManaged(void** out, std::size_t bytes);
 cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind);
 cudaError_t runtime_copy_to_symbol(void* symbol, std::size_t room, void const* from, std::size_t bytes);
 template <class T>

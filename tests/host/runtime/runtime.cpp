@@ -69,6 +69,16 @@ cudaError_t runtime_allocate(void** out, std::size_t bytes) {
 
 cudaError_t cudaFree(void* address) { return told(driver().free(reinterpret_cast<CUdeviceptr>(address))); }
 
+cudaError_t cudaHostAlloc(void** out, std::size_t bytes, unsigned flags) { return told(driver().allocate_pinned(out, bytes, flags)); }
+cudaError_t cudaFreeHost(void* address) { return told(driver().free_pinned(address)); }
+
+cudaError_t cudaMallocManaged(void** out, std::size_t bytes) {
+  CUdeviceptr made = 0;
+  CUresult const result = driver().allocate_managed(&made, bytes, CU_MEM_ATTACH_GLOBAL);
+  *out = reinterpret_cast<void*>(made);
+  return told(result);
+}
+
 cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
   return told(kind == cudaMemcpyHostToDevice ? driver().to_device(reinterpret_cast<CUdeviceptr>(to), from, bytes)
                                              : driver().to_host(to, reinterpret_cast<CUdeviceptr>(from), bytes));

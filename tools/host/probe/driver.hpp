@@ -14,6 +14,7 @@ namespace gpuheap::probe {
   X(device, cuDeviceGet, PFN_cuDeviceGet_v2000)                           \
   X(name, cuDeviceGetName, PFN_cuDeviceGetName_v2000)                     \
   X(total, cuDeviceTotalMem_v2, PFN_cuDeviceTotalMem_v3020)               \
+  X(attribute, cuDeviceGetAttribute, PFN_cuDeviceGetAttribute_v2000)      \
   X(retain, cuDevicePrimaryCtxRetain, PFN_cuDevicePrimaryCtxRetain_v7000) \
   X(use, cuCtxSetCurrent, PFN_cuCtxSetCurrent_v4000)                      \
   X(synchronise, cuCtxSynchronize, PFN_cuCtxSynchronize_v2000)            \

@@ -3,7 +3,7 @@
 //
 // Standard input: a line for each series, ALLOCATOR BYTES COUNT, where ALLOCATOR is device, managed, host, async or kernel (malloc in a
 // kernel). Standard output: a line of JSON about the machine, then one for each series, as it ends. `gpuheap-host-probe ptx` prints the
-// kernels.
+// kernels, and `gpuheap-host-probe --describe` the machine and the build as gpuheap-bench prints them.
 
 #include <algorithm>
 #include <cstdio>
@@ -47,6 +47,44 @@ void print(series const& found) {
 void print(kernel_series const& found) {
   std::cout << list("addresses", found.addresses) << list("request_cycles", found.request_cycles)
             << list("release_cycles", found.release_cycles) << "}" << std::endl;
+}
+
+// The device of --describe as JSON. Throws if there is none.
+std::string described_device() {
+  driver_api const driver = open_driver();
+  check(driver.init(0), "cuInit");
+  CUdevice device = 0;
+  check(driver.device(&device, 0), "cuDeviceGet");
+  char name[256] = {};
+  check(driver.name(name, sizeof name - 1, device), "cuDeviceGetName");
+  int version = 0, major = 0, minor = 0, processors = 0;
+  check(driver.version(&version), "cuDriverGetVersion");
+  check(driver.attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device), "cuDeviceGetAttribute");
+  check(driver.attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device), "cuDeviceGetAttribute");
+  check(driver.attribute(&processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device), "cuDeviceGetAttribute");
+  std::size_t total = 0;
+  check(driver.total(&total, device), "cuDeviceTotalMem");
+  std::ostringstream out;
+  // The probe uses no runtime: its version is the driver's.
+  out << "{\"name\":" << quoted(name) << ",\"driver_version\":" << version << ",\"runtime_version\":" << version
+      << ",\"compute_major\":" << major << ",\"compute_minor\":" << minor << ",\"num_sms\":" << processors << ",\"total_bytes\":" << total
+      << "}";
+  return out.str();
+}
+
+int describe() {
+  std::string device = "null", error;
+  try {
+    device = described_device();
+  } catch (failure const& failed) {
+    error = failed.what + " failed with CUDA error " + std::to_string(failed.code);
+  } catch (std::exception const& missing) {
+    error = missing.what();
+  }
+  std::cout << R"({"backend":")" PROGRAM_BACKEND R"(","version":")" PROGRAM_VERSION R"(","allocators":[],"cases":[],)"
+            << R"("build":{"compiler":")" PROGRAM_COMPILER R"(","flags":")" PROGRAM_FLAGS R"(","type":")" PROGRAM_BUILD_TYPE R"("},)"
+            << "\"device\":" << device << ",\"device_error\":" << quoted(error) << "}\n";
+  return 0;
 }
 
 // Answers the requests, line by line. Returns the exit code.
@@ -115,6 +153,7 @@ int main(int count, char** arguments) {
     std::fputs(gpuheap::probe::kernels, stdout);
     return 0;
   }
+  if (count == 2 && std::string{arguments[1]} == "--describe") return gpuheap::probe::describe();
   try {
     return gpuheap::probe::serve(gpuheap::probe::open_driver());
   } catch (gpuheap::probe::failure const& failed) {

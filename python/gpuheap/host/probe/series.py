@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from gpuheap.errors import UserError
@@ -80,9 +81,12 @@ def find_program(layout: Layout) -> Path:
 class Asked:
     """The running gpuheap-host-probe, as a context manager. Its answers are also kept in `file`."""
 
-    def __init__(self, program: Path, file: Path) -> None:
+    def __init__(self, program: Path, file: Path, variables: Mapping[str, str] = MappingProxyType({})) -> None:
+        """variables: of the environment, in addition to this process's."""
         with naming(program, "run"):
-            self._process = subprocess.Popen([str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            self._process = subprocess.Popen(
+                [str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}
+            )
         self._kept = file
         replace_file(file, "", _ELSEWHERE)
         try:
@@ -100,6 +104,10 @@ class Asked:
     def __exit__(self, *_: object) -> None:
         self._process.kill()
         self._process.communicate()
+
+    def end(self) -> None:
+        """Ends the process: a request that waits for its answer then raises UserError. Any thread may call it."""
+        self._process.kill()
 
     def ask(self, allocator: str, size: int, num: int) -> Series:
         """Returns the series. Raises UserError if the driver fails, except by a lack of memory."""
