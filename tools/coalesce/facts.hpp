@@ -74,9 +74,9 @@ struct site {
   stretch close;         // the closing parenthesis, length 0
   std::string macro;     // the macro whose body has the call; empty: none
   place macro_at;
-  std::string refused;  // why the call cannot be rewritten; empty: it can
-  int arm_of = -1;      // the innermost `if` around the call, by its file offset, or -1; then whether the call is in its else arm
-  bool arm_else = false;
+  std::string refused;    // why the call cannot be rewritten; empty: it can
+  int arm_of = -1;        // the file offset of the innermost `if` around the call, or -1
+  bool arm_else = false;  // whether the call is in the else arm of that `if`
 };
 
 // A call of a function whose definition is in the files given.
