@@ -101,8 +101,8 @@ release_info happens_before::carried(thread_view& v, order o) {
 release_info happens_before::carried_on(thread_view const& v, release_info own, release_info const& before, order o) {
   if (before.known == nullptr) return own;
   if (own.known == nullptr) return share(before);
-  // After an acquire or consume, `own` carries `before` already. The clock of a release fence is older than this operation, so `before` has
-  // to be joined to it.
+  // If this operation releases and has learned `before`, `own` carries `before` already. In all other cases, `own` may be the older clock
+  // of a release fence, so `before` has to be joined to it.
   if (o == order::relay || (releases(o) && v.reaches_all_of(before))) return own;
   return combined(own, before);
 }

@@ -301,7 +301,8 @@ void machine::wake(warp& w, lane_bits who) {
     return;
   }
   if (settings_.scheduler == scheduler_kind::run_through) {
-    // Each lane goes in front of those woken before it. The loop starts with the highest number, so that the lanes run in ascending order.
+    // Each woken lane goes in front of the lanes woken before it. The loop starts with the highest number, so that the lanes run in
+    // ascending order.
     for (; who != 0;) {
       unsigned const i = 31u - static_cast<unsigned>(__builtin_clz(who));
       who &= ~(lane_bits{1} << i);

@@ -92,8 +92,8 @@ class machine : public core {
   void reschedule(lane* me);
   // Ends the turn of `me` early.
   void back_off(lane* me);
-  // Stops `me`. The caller has already put it into the mask of its warp that says what it waits in. Returns when another lane has woken
-  // `me`.
+  // Stops `me`. The caller has already put `me` into a mask of its warp: `waiting`, `gathered` or `at_barrier`. Returns when another lane
+  // has woken `me`.
   void park(lane* me);
   // Makes the lanes of `who` runnable. The caller has already removed them from the masks of `w`.
   void wake(warp& w, lane_bits who);
@@ -138,7 +138,8 @@ class machine : public core {
   void end_turn();
   void start_turn();
   void events();
-  // For the setting `stopped`: counts a scheduling point of `me`, and stops or resumes the warp when its time has come.
+  // For the setting `stopped`: counts a scheduling point of `me`, and stops or resumes the setting's warp at the points that the setting
+  // gives.
   void count_for_stall(lane* me);
   // Resumes the stopped warp. Returns false if no warp was stopped.
   bool end_stall();

@@ -159,9 +159,9 @@ void rendezvous(lane* me) {
     misuse(m, bad_mask, *me);
   w.waiting |= self;
   if ((w.waiting & mask) != mask) return m.park(me);
-  // A lane of the mask that waits in a call with another mask may still make this call later, so its absence is no mistake yet. If it never
-  // does, no thread can run in the end, and the launch fails with a list of the threads and the operations that they wait in. Different
-  // calls with the same mask can never meet, so they are misuse at once.
+  // A lane of the mask that waits in a call with another mask may still make this call later, so its absence is no mistake yet. If the lane
+  // never makes the call, no thread can run in the end, and the launch fails with a list of the threads and the operations that they wait
+  // in. Different calls with the same mask can never meet, so they are misuse at once.
   bool here = true;
   each(w, mask, [&](lane const& peer) {
     if (peer.mask == mask && peer.doing != me->doing) [[unlikely]]

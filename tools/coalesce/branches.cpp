@@ -63,7 +63,7 @@ branches::branches(llvm::Function& f, std::function<fate(llvm::BasicBlock const&
   for (number i = 0; i < end; ++i) found_[blocks_[i]] = influence_of(i);
 }
 
-// Whether some block can be reached from both.
+// Whether some block can be reached from both `a` and `b`.
 bool branches::meet(llvm::BasicBlock const* a, llvm::BasicBlock const* b) const {
   auto const reached_from = [](llvm::BasicBlock const* from) {
     std::set<llvm::BasicBlock const*> seen;

@@ -81,7 +81,8 @@ constexpr std::array<std::string_view, 66> kept_by_cpp{
     "module",
     "gpuheap",
 };
-// Those of the keywords that a C program can have with the meaning of C++: from <stdbool.h>, <iso646.h> or <uchar.h>, or as an extension.
+// The keywords among these that a C program can have with the meaning of C++: from <stdbool.h>, <iso646.h> or <uchar.h>, or as an
+// extension.
 constexpr std::array<std::string_view, 18> macros_of_c{"and",   "and_eq", "bitand",  "bitor",    "bool",     "compl",
                                                        "false", "not",    "not_eq",  "or",       "or_eq",    "true",
                                                        "xor",   "xor_eq", "wchar_t", "char16_t", "char32_t", "asm"};

@@ -171,7 +171,7 @@ value flow::eval_call(CallExpr const* e) {
   if (is_library_function(callee)) {
     bool const visible = a_.is_users(callee) && a_.definition_of(callee) != nullptr;
     if (!visible) note_message(e, name, arguments);
-    // MPI does not write to what a parameter of type pointer to const points to.
+    // MPI does not write through a parameter whose type is a pointer to const.
     if (name.rfind("MPI_", 0) == 0 && !visible) {
       std::erase_if(addressed, [&](auto const& one) {
         return one.first < callee->getNumParams() && callee->getParamDecl(one.first)->getType()->getPointeeType().isConstQualified();

@@ -22,8 +22,8 @@ enum class scope : std::uint8_t { grid, block, warp, thread };
 inline constexpr unsigned this_object = 62;
 inline constexpr unsigned no_parameter = 63;
 
-// The knowledge about a value or a condition. It is the same in all threads of each group `same_in`, if each parameter whose bit is set in
-// `parameters` is.
+// The knowledge about a value or a condition. The value is the same in all threads of each group `same_in`, if each parameter whose bit is
+// set in `parameters` is the same in them.
 struct value {
   scope same_in = scope::grid;
   std::uint64_t parameters = 0;
@@ -31,7 +31,7 @@ struct value {
 
   [[nodiscard]] bool same_as(value const& other) const { return same_in == other.same_in && parameters == other.parameters; }
 };
-// The knowledge about a value that depends on both.
+// The knowledge about a value that depends on both `a` and `b`.
 [[nodiscard]] inline value join(value const& a, value const& b) {
   bool const first = a.same_in >= b.same_in;
   int const cause = first ? (a.cause >= 0 || a.same_in > b.same_in ? a.cause : b.cause) : b.cause;
@@ -74,9 +74,9 @@ struct site {
   stretch close;         // the closing parenthesis, length 0
   std::string macro;     // the macro whose body has the call; empty: none
   place macro_at;
-  std::string refused;  // why the call cannot be rewritten; empty: it can
-  int arm_of = -1;      // the innermost `if` around the call, by its file offset, or -1; then whether the call is in its else arm
-  bool arm_else = false;
+  std::string refused;    // why the call cannot be rewritten; empty: it can
+  int arm_of = -1;        // the file offset of the innermost `if` around the call, or -1
+  bool arm_else = false;  // whether the call is in the else arm of that `if`
 };
 
 // A call of a function whose definition is in the files given.

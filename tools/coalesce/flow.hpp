@@ -30,7 +30,7 @@ class flow {
     bool shared_unknown = false;                     // a write to unknown memory may have changed shared memory
     bool reachable = true;
     value waits;        // its group is the grid as long as no rank has waited for a message since all ranks last met (note_message)
-    bool sent = false;  // a message was sent since then
+    bool sent = false;  // whether a rank has sent a message since all ranks last met
   };
   struct frame {
     bool is_loop;

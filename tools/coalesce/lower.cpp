@@ -79,8 +79,8 @@ class thread_end {
 
 bool is_root(options const& asked, clang::FunctionDecl const* f) { return is_kernel(f) || asked.roots.count(qualified(f)) != 0; }
 
-// Passes all declarations on to Clang's code generator. Marks the returns of roots before, and has virtual functions emitted too, although
-// no call names them.
+// Passes all declarations on to Clang's code generator. Before that, marks the returns of roots, and makes Clang emit virtual functions,
+// although no call names them.
 class preparation : public clang::ASTConsumer, public clang::RecursiveASTVisitor<preparation> {
  public:
   preparation(options const& asked, clang::CodeGenerator* generator, std::set<std::string>& virtuals)
@@ -220,7 +220,7 @@ void simplify(lowered& l) {
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
   llvm::ModulePassManager passes;
-  // Twice: the target of a call through a pointer or a table may be known only after the first pass.
+  // The passes run twice, because the target of a call through a pointer or a table may be known only after the first time.
   constexpr char const* once =
       "always-inline,function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,gvn,sroa,instcombine<no-verify-fixpoint>,"
       "simplifycfg,adce),globaldce";

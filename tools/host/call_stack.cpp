@@ -83,7 +83,7 @@ _Unwind_Reason_Code take_frame(_Unwind_Context* context, void* into) {
   if (address == 0) return _URC_END_OF_STACK;
 #if defined(__x86_64__)
   // _Unwind_GetCFA() returns the stack pointer that the frame has after its callee has returned. The call pushed the return address right
-  // below it.
+  // below that place.
   std::uintptr_t const slot = _Unwind_GetCFA(context) - sizeof(void*);
   bool const certain = stack.num > 0 && *reinterpret_cast<std::uintptr_t const*>(slot) == address;
 #else

@@ -12,7 +12,7 @@ struct call_site {
 };
 
 // The stack of the caller. The first call from a place walks the frames (some µs) and records the stack. Later calls compare the return
-// addresses with those in the thread's own cache, at some ns a frame.
+// addresses with those in the thread's own cache, which takes some ns for each frame.
 [[nodiscard]] call_site where_from();
 
 // Called after fork in the child process, whose trace has no stacks yet.

@@ -1,4 +1,5 @@
-// A trace's facts about its process: command line, folder, names of the entry points, and the name and memory of each device that is used.
+// A trace's facts about its process: command line, folder, names of the entry points, and the name and memory of each device that the
+// process uses.
 #pragma once
 
 namespace gpuheap::interpose {

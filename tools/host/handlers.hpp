@@ -135,7 +135,7 @@ struct allocate_pitched : placed {
   template <class Real>
   static CUresult run(call& c, Real real, CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned element) {
     // The pitch is known before the request only if the driver rounds the width up to the pools' alignment. The plan has only requests for
-    // which it does so.
+    // which the driver does so.
     std::size_t const own = (width + pool_alignment - 1) / pool_alignment * pool_alignment;
     CUresult const result = allocate(c, memory::device, out, own * height, pitch != nullptr && element <= 16,
                                      [&] { return real(out, pitch, width, height, element); });

@@ -45,7 +45,7 @@ struct heap_functions {
   heap_answer (*allocate)(void* heap, std::size_t bytes, std::size_t alignment, heap_block* out, heap_text* why);
   // `given` is that of a live block.
   heap_answer (*release)(void* heap, std::uint64_t given, heap_text* why);
-  // Called when the context is gone, with all that the heap had in it. Makes no call to the device.
+  // Called when the context is gone, and the heap's device memory with it. Makes no call to the device.
   void (*forget)(void* heap);
 };
 

@@ -74,8 +74,8 @@ class host_blocks {
     return {of.first, of.second.bytes, of.second.site, of.second.twin, of.second.fixed};
   }
 
-  // Guards the entries and the mappings. Recursive, because the memory of the entries themselves may be freed while it is held, and that
-  // free() looks for its address among the blocks.
+  // Guards the entries and the mappings. Recursive, because the memory of the entries themselves may be freed while the lock is held, and
+  // free() then looks for the address among the blocks.
   mutable std::recursive_mutex lock_;
   entries live_;  // by address
   std::atomic<std::size_t> num_blocks_{0};

@@ -90,8 +90,8 @@ std::uint64_t hash_of(void const* bytes, std::size_t num) {
 
 void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// Whether a library is loaded that passes pages of host memory to other devices. These keep using the pages, whatever is mapped there
-// later.
+// Whether a library is loaded that passes pages of host memory to other devices. Such a device keeps using the pages, whatever is mapped at
+// their addresses later.
 bool pages_are_handed_on() {
   auto const look = [](dl_phdr_info* info, std::size_t, void* found) {
     char const* const name = info->dlpi_name == nullptr ? "" : info->dlpi_name;

@@ -1,4 +1,4 @@
-// The messages of the tool: E01..E13 and W01..W03 of docs/host.md, to standard error and into the trace; never to standard output.
+// The messages of the tool: E01..E13 and W01..W03 of docs/host.md. They go to standard error and into the trace, never to standard output.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace gpuheap::interpose {
 
-// Records the message in the trace, and prints it. Of each code only the first three messages are printed, and then one line that says that
+// Records the message in the trace, and prints it. Only the first three messages of each code are printed, and then one line that says that
 // more are in the trace.
 void say(std::string_view code, std::string const& words);
 

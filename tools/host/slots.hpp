@@ -21,8 +21,8 @@ struct planned_slot {
   std::uint64_t site;
 };
 
-// A set of small integers in words of 64, in three levels: insert(), erase() and first_from(), the first member at or after a number, take
-// constant time. At most 64^3 members.
+// A set of small integers as bits of 64-bit words, in three levels: insert(), erase() and first_from(), the first member at or after a
+// number, take constant time. At most 64^3 members.
 class index_set {
  public:
   static constexpr std::size_t limit = std::size_t{64} * 64 * 64;
@@ -42,8 +42,8 @@ class slot_table final : public block_source {
   explicit slot_table(std::vector<planned_slot> const& slots);
 
   // Takes the smallest free slot of the site that is large enough. The cost is a hash look-up, a binary search among the site's sizes, at
-  // most six words of its index_set, and a visit to the slots that share the slot's bytes, whose number the plan bounds. The cost does not
-  // grow with the number of live blocks.
+  // most six words of the site's index_set, and a visit to each slot that shares bytes with the slot taken. The plan bounds the number of
+  // such slots. The cost does not grow with the number of live blocks.
   [[nodiscard]] grant allocate(std::uint64_t site, std::uint64_t bytes) override;
   [[nodiscard]] bool release(std::uint64_t offset) override;
   void pin(bool on) override;
@@ -59,8 +59,8 @@ class slot_table final : public block_source {
     std::uint64_t bytes;
     std::uint64_t asked = 0;  // requested bytes; 0: not live; a live request of 0 bytes counts as 1
     std::uint32_t site;
-    std::uint32_t rank;            // among the slots of its site, by size
-    std::uint32_t place;           // among the distinct offsets
+    std::uint32_t rank;            // its position among the slots of its site, ordered by size
+    std::uint32_t place;           // its position among the distinct offsets
     std::uint32_t blocked_by = 0;  // live or pinned slots that share bytes with this one
     bool pinned = false;
     std::vector<std::uint32_t> sharing;  // the slots that share bytes with this one

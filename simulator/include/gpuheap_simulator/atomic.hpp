@@ -1,8 +1,8 @@
 // Atomic operations of lanes. Each passes a scheduling point, and then performs the operation on the real memory. In the weak mode, the
 // memory model then decides which value a load returns.
 //
-// On the host side (current() is null) they are the compiler's atomic operations, without a scheduling point. T is trivially copyable, has
-// 1, 2, 4 or 8 bytes, and is naturally aligned.
+// On the host side (current() is null) these functions are the compiler's atomic operations, without a scheduling point. T is trivially
+// copyable, has 1, 2, 4 or 8 bytes, and is naturally aligned.
 #pragma once
 
 #include <gpuheap_simulator/lane.hpp>
@@ -18,7 +18,7 @@ namespace gpuheap::simulator {
 // zero-extended bit patterns.
 namespace weak {
 // `latest` is the value in the real memory. Returns the value that the load sees: `latest` or an older one. With `cached`, the load may
-// read an old line of the L1, so it need not be coherent with the lane's earlier reads.
+// read an old line of the L1, so its value may be older than that of the lane's earlier reads.
 [[nodiscard]] std::uint64_t load(lane* me, void const* p, unsigned size, std::uint64_t latest, order o, bool cached);
 void store(lane* me, void const* p, unsigned size, std::uint64_t before, std::uint64_t after, order o);
 void read_modify_write(lane* me, void const* p, unsigned size, std::uint64_t before, std::uint64_t after, order o);
@@ -62,8 +62,9 @@ template <class T>
   return std::bit_cast<T>(static_cast<bits_t<T>>(bits));
 }
 
-// ThreadSanitizer does not model fences. Under it, a release fence makes the lane's later stores release stores, every release store also
-// releases one common object, and an acquire fence acquires that object: more synchronisation than the program asked for, never less.
+// ThreadSanitizer does not model fences. With it, a release fence makes the lane's later stores release stores, every release store also
+// releases one common object, and an acquire fence acquires that object. So ThreadSanitizer sees at least the synchronisation that the
+// program asked for.
 [[nodiscard]] order order_under_tsan(lane* me, order o);
 
 template <class T>
@@ -214,8 +215,8 @@ template <class T>
 }
 
 void fence(order o, site where);
-// In the weak mode, records that all that this lane has done and learned is visible to the whole device, so that its relays pass it on. No
-// scheduling point.
+// In the weak mode, records that all that this lane has done and learned is visible to the whole device, so the lane's later stores of
+// order::relay pass all of that on. No scheduling point.
 inline void note_performed() {
   if (lane* const me = current(); me != nullptr && in_weak_mode(me)) [[unlikely]]
     weak::note_performed(me);

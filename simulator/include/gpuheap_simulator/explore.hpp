@@ -36,8 +36,9 @@ namespace detail {
 }
 
 // Runs `body` once for each seed 0..num_seeds-1 (or for the seeds that the environment variables above choose), on the calling thread,
-// until a run fails. A run fails if `body` throws a std::exception or returns false. `body` sets up all that it uses, because each run
-// numbers its launches from 0 again. `base` gives the other settings, such as the machine's size.
+// until a run fails. A run fails if `body` throws a std::exception or returns false. `body` must set up all that it uses, so that the
+// replay of one seed does not depend on earlier runs; each run numbers its launches from 0. `base` gives the other settings, such as the
+// machine's size.
 template <class Body>
 [[nodiscard]] exploration explore(std::uint64_t num_seeds, Body&& body, settings const& base = current_settings()) {
   if constexpr (std::is_void_v<std::invoke_result_t<Body&>>) {

@@ -59,7 +59,7 @@ enum class operation : std::uint8_t {
 //   consume          a load or read-modify-write. What was released before the value that it reads happens before the lane's later atomic
 //                    accesses and plain writes, but not before its plain reads and cached loads, which may find old lines in the L1
 //   relay            a consume that also passes on what is visible to the whole device: what the lane acquired or consumed, and what it did
-//                    before its last release. A store with this order only passes on, and does not consume
+//                    before its last release. A store with this order passes the same on, but does not consume
 //   consume_release  a release that also consumes
 enum class order : int {
   relaxed = __ATOMIC_RELAXED,
@@ -78,8 +78,8 @@ enum class order : int {
   return o == order::release || o == order::acq_rel || o == order::seq_cst || o == order::consume_release;
 }
 
-// Each gives the compiler's constant for an order that is at least as strong as `o`: for a load (or a failed compare-exchange), for a
-// store, and for a read-modify-write.
+// Each of these functions gives the compiler's constant for an order that is at least as strong as `o`: for a load (or a failed
+// compare-exchange), for a store, and for a read-modify-write.
 [[nodiscard]] constexpr int load_constant(order o) {
   return o == order::relaxed || o == order::seq_cst ? static_cast<int>(o) : __ATOMIC_ACQUIRE;
 }

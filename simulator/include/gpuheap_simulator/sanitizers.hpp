@@ -1,8 +1,8 @@
 // Whether ThreadSanitizer checks this translation unit, and the attribute that excludes the simulator's own inline functions from its
 // checks.
 //
-// ThreadSanitizer sees each lane as a thread. The scheduler's switch from lane to lane is not synchronisation of the program. So no
-// function of the scheduler is checked: the inline ones carry GPUHEAP_SIMULATOR_UNCHECKED, and the library is built without
+// ThreadSanitizer sees each lane as a thread. A switch of the scheduler from lane to lane must not count as synchronisation between the
+// lanes. So no function of the scheduler is checked: the inline ones carry GPUHEAP_SIMULATOR_UNCHECKED, and the library is built without
 // -fsanitize=thread.
 #pragma once
 

@@ -25,7 +25,7 @@ void sync_warp(std::uint32_t mask, site where);
 // value that the caller may ignore.
 [[nodiscard]] std::uint64_t exchange_in_warp(operation what, std::uint32_t mask, std::uint64_t value, std::uint32_t argument, site where);
 
-// The block's barrier. All threads of the block must reach the same one: a thread that has exited, or waits at another line, is misuse.
+// The block's barrier. All threads of the block must reach the same call: it is misuse if a thread has exited, or waits at another line.
 // With `of_living`, the barrier waits only for threads that have not exited, and also opens when the last thread that it waits for exits.
 void sync_block(site where, bool of_living = false);
 
