@@ -2,7 +2,7 @@
 // has an arena. A request of a class first acquires a unit of a bulk semaphore, then takes an object of some bin in the class's list.
 //
 //   bin     | header 128 | data 3968 |  with a tail of 128 bytes for objects of up to 128 bytes, so that 4096 / size objects fit
-//   chunk   | header | 31 tails | header | 31 tails | 62 bins |     (64 pages; a chunk of 32 or fewer has one page of tails)
+//   chunk   | header | 31 tails | header | 31 tails | 62 bins |     (64 pages; a chunk of 32 pages or fewer has one page of tails)
 //
 //   take  units -= n. In a bin of the list, under read-copy-update: free -= m, then m bits are set. A take that lowers `free` to 0 unlinks
 //         the bin. If no units are there or promised, a page of a chunk becomes a bin, units += the objects that are left over, and the bin

@@ -20,7 +20,7 @@
 // took by closing back.
 //
 // Why a request fails only for lack of slots. Bits are hidden for a moment only while a block changes its state, and every such change is
-// counted (relocation_count): a search that finds nothing is repeated unless no change crossed it. A search misses only slots that another
+// counted (relocation_count): a search that finds nothing is repeated if a change crossed it. A search misses only slots that another
 // thread has taken by mistake and is giving back, which needs a block that changed its class meanwhile.
 #pragma once
 

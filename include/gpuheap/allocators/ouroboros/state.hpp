@@ -10,14 +10,14 @@
 //           thread lists it again
 //   share   C: a thread that finds no entry in the queue, because others hold them, lowers the count of the chunk that `current` names, by
 //           a compare-exchange of the whole word, to 1 at least, and takes as many spare bits. The entry stays with its holder
-//   new     P: all pages of a new chunk go into the queue, and become spare only if it has no room. C: a new chunk's entry goes into the
-//           queue
+//   new     P: all pages of a new chunk go into the queue, and become spare only if the queue has no room. C: a new chunk's entry goes into
+//           the queue
 // So at any time there are at least as many spare bits as the counts say, plus those for which threads have lowered a count. An entry
 // appears and disappears by the change of one word, so no chunk is listed twice or left out.
 //
 //   units   the pages of a class that threads may acquire and then find. A thread gives a chunk whose pages are all free back to the pool
-//           in three steps: it unlists the chunk's entry, acquires the units of all its pages, and exchanges its word for that of an unused
-//           chunk. Then no thread can find a page of the chunk any more, and no thread has a unit without a page
+//           in three steps: it unlists the chunk's entry, acquires the units of all its pages, and exchanges the chunk's word for that of
+//           an unused chunk. Then no thread can find a page of the chunk any more, and no thread has a unit without a page
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/layout.hpp>
