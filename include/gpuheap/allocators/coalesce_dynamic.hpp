@@ -5,10 +5,10 @@
 //
 // Layout of a superblock, at an address that the upstream allocator gave:
 //   padding | header 0 | payload 0 | padding | header 1 | payload 1 | ...        a header ends where its payload begins
-//   header  {usable bytes : 40 (8-byte headers only), distance to the payload before, or of the first one to the superblock : 21, 29 or 13,
-//            last : 1, first : 1, free : 1}
-//   The distance is counted in bytes, and in 2-byte headers in pairs of bytes. All headers of a superblock have one width, the greatest
-//   that a lane needs. A pointer's lowest bits say which width. coalesce/segment.hpp defines the widths:
+//   header  {usable bytes : 40 (8-byte headers only), distance : 21, 29 or 13, last : 1, first : 1, free : 1}
+//   The distance leads to the payload before; in the first header, it leads to the superblock. It is counted in bytes, and in 2-byte
+//   headers in pairs of bytes. All headers of a superblock have one width, the greatest that a lane needs. A pointer's lowest bits say
+//   which width. coalesce/segment.hpp defines the widths:
 //     strict16   8 bytes, payloads aligned to 16
 //     natural    up to 3 bytes: 2, payloads at 2 mod 4. Up to 7: 4, at 4 mod 8. Up to 15: 8, at 0 mod 8. Others: 8, at 0 mod 16
 //     paper      up to 3 bytes: 2, payloads at 2 mod 4. All others: 4, at 4 mod 8

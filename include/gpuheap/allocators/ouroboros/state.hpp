@@ -87,7 +87,7 @@ struct alignas(256) heap_state {
       if (got.bits == 0) return no_block;
       heap->relocations().end();
       uint32_t const chunk = got.base + simt::lowest_bit(got.bits);
-      // relaxed: only frees that must be refused read this word, and the host.
+      // relaxed: only frees that must be refused, and the host, read this word.
       heap->at.word(chunk).store(chunk_word::of(chunk_word::queue).bits, simt::relaxed);
       return chunk;
     }
@@ -374,10 +374,10 @@ struct alignas(256) heap_state {
     unsigned got = 0;
     simt::back_off pause;
     there.want(wanted);
-    // Ends: a pass that does not return has got units. Or it has put a chunk into the pool, which this thread takes next, or another
-    // thread, which keeps units of it. Or it saw that another thread, which waits for no thread, moves a chunk, makes units, or is in an
-    // empty queue. A thread that finds the pool empty and no chunk moving gives up. Lock-free, except for waiting for threads that make
-    // units.
+    // Ends: a pass that does not return has got units. Or it has put a chunk into the pool; this thread takes that chunk next, or another
+    // thread has taken it and keeps units of it. Or it saw that another thread, which waits for no thread, moves a chunk, makes units, or
+    // is in an empty queue. A thread that finds the pool empty and no chunk moving gives up. Lock-free, except for waiting for threads that
+    // make units.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint64_t const seen = relocations().read_begin();
