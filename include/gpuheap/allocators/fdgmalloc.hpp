@@ -301,7 +301,7 @@ class basic_fdgmalloc {
   // Returns the bytes of room in the current area. If that is less than `first`, and `may_renew` is true, a new area replaces it first;
   // returns no_room if the backing has no memory for that. One lane, the leader.
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t find_room(Backing const& backing, record& r, simt::uint64_t first, bool may_renew) {
-    // relaxed: a guess that keep() and take() put to the test.
+    // relaxed: a guess, which keep() and take() confirm.
     simt::uint64_t const room = room_in(simt::global_ref<simt::uint64_t>{r.area}.load(simt::relaxed)) * unit_bytes;
     if (room >= first || !may_renew) return room;
     void* const block = new_block(backing, Config.superblock_bytes);

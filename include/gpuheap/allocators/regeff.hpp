@@ -527,7 +527,7 @@ allocator_footprint basic_regeff<Config, Headers>::footprint(stream_ref stream) 
 }
 
 // Checks that the list leads from unit 0 to the end, always forward, over chunks that are free or live; that no other header is free, live
-// or held; and that a chunk has begun at each hint's position once.
+// or held; and that at some time a chunk has begun at each hint's position.
 template <regeff_config Config, class Headers>
 regeff::audit basic_regeff<Config, Headers>::verify(stream_ref stream) const {
   std::vector<header_word> table(units_ + simt::size_t{1});
