@@ -229,7 +229,7 @@ class basic_coalesce {
   // ---- sizes. `bytes`: up to largest_request
 
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned alignment_of(simt::size_t bytes) {
-    // With headers the paper pads to 16.
+    // With headers, the paper aligns every piece to 16 bytes.
     bool const padded = !maps && Config.alignment == coalesce_alignment::paper;
     return padded ? 16 : coalesce_parts::alignment_of(Config.alignment, bytes);
   }
@@ -316,8 +316,8 @@ class basic_coalesce {
 
   // ---- free
 
-  // Counts a piece of the superblock as free; the caller accesses the piece no more. The lanes that call together for one superblock make
-  // one subtraction. The last one gives the superblock back.
+  // Counts a piece of the superblock as free. The caller accesses the piece no more. The lanes that call together for one superblock make
+  // one subtraction. If no piece is live after it, the superblock goes back to the upstream allocator.
   GPUHEAP_FN free_status count_down(char* base) const {
     auto const group = structures::warp_group::of_equal(simt::active_mask(), reinterpret_cast<simt::uint64_t>(base));
     // The accesses of all lanes to their pieces happen before the leader's release.

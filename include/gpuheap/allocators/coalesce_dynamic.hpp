@@ -5,10 +5,10 @@
 //
 // Layout of a superblock, at an address that the upstream allocator gave:
 //   padding | header 0 | payload 0 | padding | header 1 | payload 1 | ...        a header ends where its payload begins
-//   header  {usable bytes : 40 (8-byte headers only), distance to the payload before, or of the first one to the superblock : 21, 29 or 13,
-//            last : 1, first : 1, free : 1}
-//   The distance is in bytes, in 2-byte headers in pairs of bytes. All headers of a superblock have one width, the greatest that a lane
-//   needs. A pointer's lowest bits say which. coalesce/segment.hpp defines the widths:
+//   header  {usable bytes : 40 (8-byte headers only), distance : 21, 29 or 13, last : 1, first : 1, free : 1}
+//   The distance leads to the payload before; in the first header, it leads to the superblock. It is counted in bytes, and in 2-byte
+//   headers in pairs of bytes. All headers of a superblock have one width, the greatest that a lane needs. A pointer's lowest bits say
+//   which width. coalesce/segment.hpp defines the widths:
 //     strict16   8 bytes, payloads aligned to 16
 //     natural    up to 3 bytes: 2, payloads at 2 mod 4. Up to 7: 4, at 4 mod 8. Up to 15: 8, at 0 mod 8. Others: 8, at 0 mod 16
 //     paper      up to 3 bytes: 2, payloads at 2 mod 4. All others: 4, at 4 mod 8
@@ -25,13 +25,14 @@
 //            superblock.
 // Reuse:     a superblock is freed once all its segments are; one live segment keeps all of it. Then the upstream allocator reuses it.
 // Progress:  as the upstream allocator. The additional steps are wait-free: a walk has at most 31 steps.
-// Misuse:    a second free is reported as long as the superblock exists. Later it is not, so the traits do not promise it.
+// Misuse:    a second free is reported as long as the superblock exists. Later it is not reported, so the traits do not promise it.
 //
 // Different from the paper:
-//   - both flags are set by an atomic `or`, where the paper has a compare-and-swap for one of them: a plain store of the other flag can
-//     undo it, and then no thread has the duty;
+//   - both flags are set by an atomic `or`. In the paper one of them is set by a compare-and-swap; a plain store of the other flag can undo
+//     it, and then no thread has the duty;
 //   - 2-byte headers are changed by a compare-and-swap of two bytes, since one of four bytes would reach into a payload;
-//   - no lane returns before all lanes have written their headers: it might free its segment and walk to one that has no header yet;
+//   - no lane returns before all lanes have written their headers: otherwise a lane might free its segment and walk to one that has no
+//     header yet;
 //   - the width follows from the alignment. The published width is the smallest that the distance fits into, which can misalign a pointer
 //     or a double. The policy `paper` is close to that, keeps 4-byte types aligned, and is not the default;
 //   - an 8-byte header also holds the usable bytes of its segment.

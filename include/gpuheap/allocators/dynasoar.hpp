@@ -20,27 +20,27 @@
 // Progress:  malloc is blocking: a request that finds no memory waits, before it returns nullptr, for threads that are moving a block
 //            between its states, which wait for no thread. A request that finds memory is lock-free. free: lock-free.
 // Misuse:    a second free is refused while its block has live slots or is free, and so is a pointer into the middle of a slot. This is not
-//            exact: two simultaneous frees of the last slot of a block can damage the block's words. So the traits promise neither.
+//            exact: two simultaneous frees of the last slot of a block can damage the block's words. So the traits promise neither refusal.
 //
 // Different from the paper, and why (its abstract and published code):
 //   - Pointers are addresses here, and in object_heap.hpp 8-byte handles of a type of their own. The published ones are handles that look
 //     like addresses.
-//   - While a thread has a slot of a block, the block's class cannot change. A thread changes states only then, and those of the class that
-//     the block has at that time. If that is another class than it wants, it gives the slots back with that class's capacity. The published
-//     code first changes the states of the requested class, which can hang, and undoes this with the wrong capacity, which can allocate
-//     memory twice.
+//   - While a thread has a slot of a block, the block's class cannot change. Only then does a thread change the block's states, and it
+//     changes the states of the class that the block has. If the thread wants another class, it gives the slots back with the capacity of
+//     the block's class. The published code first changes the states of the requested class, which can hang, and undoes this with the wrong
+//     capacity, which can allocate memory twice.
 //   - A block is closed by a compare-exchange of "all free" against "none". The published code exchanges all bits of a block that is not
 //     empty and puts them back; meanwhile requests find the block full.
 //   - A thread sets or clears the bit of an active block, then compares the bit with the state of the block again. In the published code
 //     each thread repeats its change until it flips the bit itself, and waits for a thread that has yet to flip it the other way.
 //   - A request that finds no memory gets nullptr; the published search never ends. A second free is refused; the published one never ends.
-//   - Summaries of bitmaps never lose a bit for more than a moment, and a search is repeated if a change crossed it. The published search
-//     can fail although there are blocks.
+//   - A summary bit of a bitmap is missing at most while a thread is changing the bitmap (bitmap_tree.hpp), and a search that such a change
+//     crossed is repeated. The published search can fail although there are blocks.
 //   - The words of all blocks form one array; in the published code they take 64 bytes in front of each block. So blocks are aligned to
 //     their size, and a pass over all blocks reads contiguous words.
 //   - Warps are identified by their place in the grid, because the hardware's number of a warp may change while the warp runs.
-//   - Classes inherit fields from one base class each, without virtual functions. The published ones mark abstract classes; here a base is
-//     abstract if it is not among the heap's classes.
+//   - A class inherits fields from one base class at most, without virtual functions. The published ones mark abstract classes; here a base
+//     is abstract if it is not among the heap's classes.
 //   - Two features are left out: the pass that moves objects together (CompactGpu, ISMM 2019), because pointers cannot be found and
 //     rewritten here; and arrays of objects. The benchmark's case field_access measures the gain by structures of arrays.
 #pragma once

@@ -18,7 +18,7 @@
 //            4. If the backing has no superblock, the request takes a dedicated block. If it has none of that size, each lane asks alone,
 //               one after the other.
 // free:      does nothing. release_warp() takes the area and the lists from the record; the lanes then free the blocks in parallel, and
-//            each list after its blocks. tidy_up_warp() does the same, but keeps one empty list.
+//            free each list after its blocks. tidy_up_warp() does the same, but keeps one empty list.
 // Reuse:     released memory is in the backing again, so it serves any thread.
 // Progress:  blocking. A call that needs a new area or a dedicated block, or that releases, waits for the lock of the warp's record. A
 //            thread holds the lock for a few accesses, and never while it calls the backing. Calls of the backing have the backing's
@@ -26,9 +26,9 @@
 //            superblock, and all but one give theirs back.
 //
 // A warp's record is that of its number, simt::global_warp(). So the warp of the same number in a later kernel continues with the record
-// and may release it, and kernels that run at the same time share records. Any of them may allocate at any time; a release frees the blocks
-// of all of them. The table has Config.max_warps records, in small regions one for each 4 KiB. malloc returns nullptr to a warp without a
-// record.
+// and may release it, and kernels that run at the same time share records. Each of these kernels may allocate at any time; a release frees
+// the blocks of all of them. The table has Config.max_warps records, in small regions one for each 4 KiB. malloc returns nullptr to a warp
+// without a record.
 //
 // Different from the paper (the numbers are those of the hazards in tests/hazards/fdgmalloc_test.cpp):
 //   - Records lie in a table rather than in the backing. So the program keeps no address of a record, a record is never absent (hazard 9),
@@ -301,7 +301,7 @@ class basic_fdgmalloc {
   // Returns the bytes of room in the current area. If that is less than `first`, and `may_renew` is true, a new area replaces it first;
   // returns no_room if the backing has no memory for that. One lane, the leader.
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t find_room(Backing const& backing, record& r, simt::uint64_t first, bool may_renew) {
-    // relaxed: a guess that keep() and take() put to the test.
+    // relaxed: a guess, which keep() and take() confirm.
     simt::uint64_t const room = room_in(simt::global_ref<simt::uint64_t>{r.area}.load(simt::relaxed)) * unit_bytes;
     if (room >= first || !may_renew) return room;
     void* const block = new_block(backing, Config.superblock_bytes);

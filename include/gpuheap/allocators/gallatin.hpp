@@ -7,8 +7,8 @@
 //
 //   segment    16 MiB, of one class: | block 0 | block 1 | ... | blocks of 64 KiB << class. A heap of fewer than 64 such segments has
 //              shorter ones, and so fewer slices in a block
-//   block      4096 slices of 16 << class bytes, classes 0 to 8. Its word counts the slices that were handed out, and the words of freed
-//              bits that are full                                                                     (gallatin/blocks.hpp)
+//   block      4096 slices of 16 << class bytes, classes 0 to 8. Its word counts the slices that were handed out, and the full words of
+//              freed bits                                                                           (gallatin/blocks.hpp)
 //   slot       the block that serves a multiprocessor's requests of one class                         (gallatin/slots.hpp)
 //   trees      segments that are free; for each class, its segments with blocks that no thread has       (gallatin/segments.hpp)
 //
@@ -22,18 +22,18 @@
 //            frees the segment.
 // Reuse:     a slice is reused once all 4096 slices of its block have been taken and freed. A block at home in its segment serves its
 //            class, a free segment any size.
-// Progress:  malloc is blocking: it waits for a thread that fetches a block for its slot, and that thread for one that makes a segment of
-//            the class, which waits for no thread; claims of runs wait for a lock. malloc returns nullptr if an attempt to fetch a block,
-//            by itself or by another thread, began after the request and found no block, and no other slot of the class has slices. free is
-//            lock-free; the free of a run takes as many steps as the run has segments.
+// Progress:  malloc is blocking: it waits for a thread that fetches a block for its slot. That thread may wait for a thread that makes a
+//            segment of the class, which waits for no thread; claims of runs wait for a lock. malloc returns nullptr if an attempt to fetch
+//            a block, by itself or by another thread, began after the request and found no block, and no other slot of the class has
+//            slices. free is lock-free; the free of a run takes as many steps as the run has segments.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the block has the same use as at the first free.
 //            Later, a stale pointer may equal that of a live slice, as in any allocator. A second free that is under way while the block
 //            changes its class may free another owner's slice. A pointer into free memory is reported as a double free.
 //
 // Different from the paper, and why:
-//   - A free sets the slice's bit; the bits take 0.8 % of the heap. The paper counts freed slices, so a second free puts a block back while
-//     slices are live, or never. Here a block's word counts full words of bits. As in the paper, lanes that free adjacent slices need one
-//     atomic.
+//   - A free sets the slice's bit; the bits take 0.8 % of the heap. The paper counts freed slices, so after a second free a block is put
+//     back while slices are live, or never. Here a block's word counts full words of bits. As in the paper, lanes that free adjacent slices
+//     need one atomic.
 //   - A segment's class and its number of free blocks are one word, changed by compare-exchange. The paper decrements the number first and
 //     restores it if the class is not as expected. Meanwhile the number is wrong, so a segment is freed while blocks are live, or never.
 //   - The free blocks of a segment are bits, and threads that come at the same time try for different bits. The paper has a ring, whose

@@ -12,10 +12,10 @@
 //   bits                   a bit for each block in use; hints at full words of these (hinted_bits.hpp)
 //   heads, queue, sets     the places where superblocks are found: see kma/manager.hpp
 //
-// malloc:    for a request of up to a superblock, malloc adds itself to the count of a head of the class by one compare-exchange. Then it
-//            takes a bit by an atomic OR; its search for a clear bit begins at the count. If no head has room, malloc makes a head of a
-//            superblock of the class's room set, or of a free one from the queue. For a request of more than a superblock it takes a run of
-//            adjacent free superblocks (page_runs.hpp).
+// malloc:    for a request of up to a superblock, malloc raises the count of a head of the class by one compare-exchange. Then it takes a
+//            bit by an atomic OR; its search for a clear bit begins at the count. If no head has room, malloc makes a head of a superblock
+//            of the class's room set, or of a free one from the queue. For a request of more than a superblock it takes a run of adjacent
+//            free superblocks (page_runs.hpp).
 // free:      clears the block's bit, then lowers the superblock's count. The free that lowers it to 0 puts the superblock into the
 //            queue. If the superblock was full, the free puts it into the room set.
 // Reuse:     a freed block serves its class at once. A superblock without live blocks serves any class, and runs.
@@ -29,8 +29,8 @@
 //            is under way at that time may clear a bit of the superblock's new contents.
 //
 // Different from the paper and its code, and why:
-//   - Class and count are one word, and a thread adds itself to the count only by an exchange of the whole word. In the paper a late thread
-//     may take a block of a superblock that has another class already.
+//   - Class and count are one word, and a thread raises the count only by an exchange of the whole word. In the paper a late thread may
+//     take a block of a superblock that has another class by then.
 //   - A head is a guess that the superblock's word confirms. In the paper nothing confirms it: the thread that took the last block stores
 //     0, whatever the head is by then, so a superblock is lost, or a second one is installed. And all threads that find the mark "being
 //     installed", or a head that is full or closed, wait for another thread, which may be a lane of their own warp that cannot run.
@@ -40,9 +40,9 @@
 //     blocks are free.
 //   - The queue is a ring_queue: threads claim its places and entries, a cell says whose turn it is, and no superblock stays behind in the
 //     queue. In the paper a tag of 11 bits guards links of 16 bits, which suffice for 256 MiB at most.
-//   - The manager's metadata lies outside the superblocks. So results are aligned to 16 bytes, sizes are powers of two that fill a
-//     superblock exactly (in the paper 124, 252, 508, ... bytes, as header and bits lie in the superblock), and a program that writes
-//     before a block's start does not damage the metadata.
+//   - The manager's metadata lies outside the superblocks. So the returned pointers are aligned to 16 bytes, sizes are powers of two that
+//     fill a superblock exactly (in the paper 124, 252, 508, ... bytes, as header and bits lie in the superblock), and a program that
+//     writes before a block's start does not damage the metadata.
 //   - A free that finds its block's bit clear is a second free, and changes no count.
 //   - Requests may exceed a superblock. The paper's manager refuses more than 4080 bytes.
 #pragma once
@@ -93,8 +93,8 @@ class basic_kma {
     unsigned const c = layout_type::class_for(static_cast<unsigned>(bytes)), capacity = layout_type::capacity(c);
     // One captured mask for the whole call.
     simt::lane_mask const here = simt::active_mask();
-    // The group: the lanes that ask this heap for the same class. If a superblock has fewer blocks than a warp has lanes, only as many
-    // adjacent lanes are one group. The state's address is a multiple of 128 and has at most 57 bits, so the shifted address leaves the low
+    // The group: the lanes that ask this heap for the same class. If a superblock has fewer blocks than a warp has lanes, at most that many
+    // adjacent lanes form a group. The state's address is a multiple of 128 and has at most 57 bits, so the shifted address leaves the low
     // bits free.
     static_assert(layout_type::num_classes <= 1u << 7);
     unsigned const neighbours = simt::lane_id() / capacity;

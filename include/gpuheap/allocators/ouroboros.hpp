@@ -25,8 +25,8 @@
 //            says why that is safe).
 // Progress:  malloc is blocking. It may wait for threads that bring chunks, that hold a chunk's entry, or that are between ticket and place
 //            of a queue. Each of these waits at most for an older ticket's thread. free is blocking: it may wait for a thread between
-//            ticket and place of a queue. malloc returns nullptr if there is no unit, the pool is empty, and no chunk is moving between the
-//            two.
+//            ticket and place of a queue. malloc returns nullptr if there is no unit, the pool is empty, and no chunk is moving between a
+//            class and the pool.
 // Growth:    between kernels, by chunks. Over a backing that has memory of its own (process_wide), heaps do not grow.
 // Limits:    P manages at most 2^23 chunks of 8192 bytes, as published: it does not use the part of a region beyond 64 GiB.
 // Misuse:    a second free, and a pointer at which no page begins, are refused as long as the chunk has the same use. A second free that is
@@ -51,9 +51,9 @@
 //     pop the first of these pages before the last one is pushed.
 //   - C: a thread that finds no chunk in the queue takes pages of a chunk that another thread has taken out of it, if that chunk has
 //     several pages left (state.hpp). In the published form, all threads do so at the front. Here they change only the chunk's word, by a
-//     compare-exchange, of which only one thread's succeeds at a time.
-//   - Headers lie outside of the chunks, so a page is aligned to its size, as far as the region is. Both instances have one pool, in which
-//     regions are split and become whole again.
+//     compare-exchange, which succeeds for one thread at a time.
+//   - Headers lie outside of the chunks, so a page is aligned to its size if the region is aligned to it. Both instances share one pool, in
+//     which regions are split and become whole again.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

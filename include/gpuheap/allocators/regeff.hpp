@@ -3,8 +3,8 @@
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4, algorithm 3.
 //
-// Layout of a region. Sizes and positions of chunks are counted in units of `unit_bytes` (64) bytes. A unit has twice as many bytes, and so
-// on, in regions for which 2^29 units are not enough (about 32 GiB).
+// Layout of a region. Sizes and positions of chunks are counted in units of `unit_bytes` (64) bytes. If 2^29 units are not enough for a
+// region (beyond about 32 GiB), a unit has 128 bytes, or 256, and so on.
 //   +0       bytes held, as footprint() last added them up (256 bytes); then the hints, 32 bytes apart: C, CF one; CM, CFM one for each
 //            multiprocessor
 //   table    one header for each unit, and one for the end. The header of the chunk that begins at unit x is table[x]
@@ -35,11 +35,11 @@
 //
 // Different from the paper:
 //   - Merging is safe, because headers lie in a table, outside the chunks. In the published form a header lies in front of its chunk. A
-//     thread may read a chunk's position, and another thread then absorb the chunk; the first thread locks and follows bytes that are a
-//     block's contents by now. This is the paper's central mistake. (The measurements in the survey by Winter et al., PPoPP 2021, are of a
-//     build that does not merge.) In the table, an absorbed header cannot be locked, and its `next` leads forward into the list. So a
-//     thread may come late, and a hint may point anywhere. The alternative is to merge only while no thread walks. It needs a count of the
-//     walking threads, which costs each call two more atomics on one word, and it never merges under load. The table takes 4 (fused) or 8
+//     thread may read a chunk's position, and another thread may then absorb the chunk. The first thread then locks and follows bytes that
+//     are a block's contents by now. This is the paper's central mistake. (The measurements in the survey by Winter et al., PPoPP 2021, are
+//     of a build that does not merge.) In the table, an absorbed header cannot be locked, and its `next` leads forward into the list. So a
+//     thread may come late, and a hint may point anywhere. The alternative is to merge only while no thread walks. That needs a count of
+//     the walking threads, which costs each call two more atomics on one word, and never merges under load. The table takes 4 (fused) or 8
 //     bytes for each unit, in large blocks too. This is why units have 64 bytes, and not 16: the table is 6 % or 11 % of the region.
 //   - Blocks are aligned to the unit, as no header lies in front of them. The published ones are aligned to 4 or 8 bytes.
 //   - The walk ends. The published one ends only when it finds a chunk. Here there are four laps: from the hint to the end; over all
@@ -527,7 +527,7 @@ allocator_footprint basic_regeff<Config, Headers>::footprint(stream_ref stream) 
 }
 
 // Checks that the list leads from unit 0 to the end, always forward, over chunks that are free or live; that no other header is free, live
-// or held; and that a chunk has begun at each hint's position once.
+// or held; and that at some time a chunk has begun at each hint's position.
 template <regeff_config Config, class Headers>
 regeff::audit basic_regeff<Config, Headers>::verify(stream_ref stream) const {
   std::vector<header_word> table(units_ + simt::size_t{1});

@@ -18,7 +18,8 @@
 //            empty, a lane takes a superblock from the second level, or else a new one from the backing. One exchange takes all its free
 //            blocks: the lane keeps one, the others go to the first level, and those that find no room there go back to the superblock.
 //            Requests above the largest class go to the backing.
-// free:      the last live piece of a merged block frees the block. A block goes to the first level, or to its superblock if that is full.
+// free:      the last live piece of a merged block frees the block. A block goes to the lane's queue of the first level, or to its
+//            superblock if that queue is full.
 // Reuse:     a freed block serves its class. A merged block is reusable when all its pieces are free, not before. A superblock that is
 //            wholly free goes back to the backing while the second level holds more than `spare_percent` of the heap. When the backing is
 //            exhausted, all wholly free superblocks go back, after both levels of all classes have been emptied.
@@ -40,8 +41,8 @@
 // - at most one of N lanes that wait for a class refills it, and it keeps a block of the superblock. N misses therefore take only one
 //   superblock, and the refilling lane cannot lose its block to others;
 // - all bits of a superblock are taken at once, so the published count, version tag and cap of ten million passes are not needed;
-// - superblocks go back to the backing. If the backing refuses a superblock, a direct block serves the request, if that fits;
-// - results are aligned to 16 bytes, pointers are stored in full, and sizes have 64 bits;
+// - superblocks go back to the backing. If the backing refuses a superblock, a direct block serves the request, if the backing has one;
+// - the returned pointers are aligned to 16 bytes, pointers are stored in full, and sizes have 64 bits;
 // - a tag holds a checksum of its address. A free of a pointer without a valid tag is refused. A second free of a block is refused as long
 //   as its memory is not used again. Neither check is exact, so the traits do not promise it.
 #pragma once

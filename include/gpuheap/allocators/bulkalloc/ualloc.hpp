@@ -2,7 +2,7 @@
 // has an arena. A request of a class first acquires a unit of a bulk semaphore, then takes an object of some bin in the class's list.
 //
 //   bin     | header 128 | data 3968 |  with a tail of 128 bytes for objects of up to 128 bytes, so that 4096 / size objects fit
-//   chunk   | header | 31 tails | header | 31 tails | 62 bins |     (64 pages; a chunk of 32 or fewer has one page of tails)
+//   chunk   | header | 31 tails | header | 31 tails | 62 bins |     (64 pages; a chunk of 32 pages or fewer has one page of tails)
 //
 //   take  units -= n. In a bin of the list, under read-copy-update: free -= m, then m bits are set. A take that lowers `free` to 0 unlinks
 //         the bin. If no units are there or promised, a page of a chunk becomes a bin, units += the objects that are left over, and the bin
@@ -222,7 +222,7 @@ struct heap_state {
   // Makes a page a bin of class c, whose first n objects the caller takes. The caller adds the units of the others.
   GPUHEAP_COLD static void open_bin(heap_state* self, uint32_t arena, unsigned c, uint32_t page, unsigned n) {
     bin_header& bin = self->at().bin(page);
-    // relaxed, all: link() publishes these words, or the program when it passes on the objects.
+    // relaxed, all: these words are published by link(), or by the program when it passes on the objects.
     word(bin.hints).store(0, simt::relaxed);
     GPUHEAP_NO_UNROLL
     for (unsigned s = 0; s != 8; ++s) {
@@ -294,8 +294,8 @@ struct heap_state {
     });
     return page;
   }
-  // Takes a new chunk, and returns its first page for a bin, which the caller has then; no_page if there is no chunk. The caller adds the
-  // units of the other pages.
+  // Takes a new chunk, and returns its first page for a bin, which then belongs to the caller; no_page if there is no chunk. The caller
+  // adds the units of the other pages.
   [[nodiscard]] GPUHEAP_COLD static uint32_t take_chunk(heap_state* self, uint32_t arena) {
     geometry const& at = self->at();
     uint32_t const first = tree::take_block(&self->blocks, at.chunk_order());

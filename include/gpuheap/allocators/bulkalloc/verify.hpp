@@ -4,7 +4,8 @@
 //   1. no units are promised or waited for, no lock is held, no thread reads, no bin waits to be reclaimed;
 //   2. each order has as many units as available nodes, and no two available buddies;
 //   3. every page lies in exactly one live block or available node;
-//   4. a bin in use counts as many free objects as it has clear bits; not all of its objects are free, and it is linked exactly if any is;
+//   4. a bin in use counts as many free objects as it has clear bits; it has a live object, and it is linked if and only if it has a free
+//      one;
 //   5. each class of an arena has as many units as its bins have free objects, and all bins with free objects are in its list;
 //   6. an arena has as many units of bins as its chunks have free pages, and all chunks with free pages are in its list.
 #pragma once
@@ -80,8 +81,8 @@ struct take_census {
   }
 };
 
-// Kernel that runs after take_census: thread i compares the units of list i, of the lists of all arenas, with the objects that take_census
-// counted, and with those in the list.
+// Kernel that runs after take_census. The lists of all arenas are numbered from 0 on. Thread i compares the units of list i with the free
+// objects that take_census counted, and with those in the list.
 template <class Parts>
 struct compare_units {
   heap_state<Parts>* state;

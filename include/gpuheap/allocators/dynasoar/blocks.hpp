@@ -14,13 +14,13 @@
 //
 // Why a slot is never given twice. The result of the AND says which thread took a bit. Between the thread's look at the active tree and its
 // AND, the block may have been closed, and opened for another class. But now the thread has a slot of the block, so no thread can close the
-// block, and its tag does not change. So the thread reads the tag once more. If the class is another one, it gives the slots back as their
-// owner would. All states that it changes are those of the class that the tag names. Closing a block takes its slots too. If a thread has
-// closed a block that was opened for another capacity meanwhile, and that may have other slots in use, the thread gives the slots that it
-// took by closing back.
+// block, and its tag does not change. So the thread reads the tag once more. If the class is another one, the thread gives the slots back
+// as their owner would. All states that the thread changes are those of the class that the tag names. Closing a block takes its slots too.
+// If a thread has closed a block that was opened for another capacity meanwhile, and that may have other slots in use, the thread gives
+// back the slots that it took by closing the block.
 //
 // Why a request fails only for lack of slots. Bits are hidden for a moment only while a block changes its state, and every such change is
-// counted (relocation_count): a search that finds nothing is repeated unless no change crossed it. A search misses only slots that another
+// counted (relocation_count): a search that finds nothing is repeated if a change crossed it. A search misses only slots that another
 // thread has taken by mistake and is giving back, which needs a block that changed its class meanwhile.
 #pragma once
 
@@ -33,7 +33,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::soa {
 // Slots of one block that the caller has taken.
 struct grant {
   uint32_t block = no_block;
-  bool changed = false;  // the block went from no free slot to some, or from some to none: its states must follow
+  bool changed = false;  // the block went from no free slot to some, or from some to none: its states must be updated
   free_slots::word slots = 0;
   [[nodiscard]] GPUHEAP_HD constexpr bool none() const { return block == no_block; }
 };
@@ -180,7 +180,7 @@ struct basic_block_pool : pool_layout {
   }
 
   // Opens a free block for class c, and takes up to `wanted` of its slots. If it finds one, a relocation is open, and the caller ends it
-  // when the block's states have followed.
+  // when the block's states have been updated.
   GPUHEAP_COLD static grant find_free(pool_layout const* at, unsigned c, unsigned capacity, unsigned wanted) {
     Self const pool = of(at);
     bitmap_tree const free = pool.free_blocks();

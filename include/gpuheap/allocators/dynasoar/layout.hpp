@@ -36,7 +36,7 @@ struct block_tag {
   [[nodiscard]] GPUHEAP_HD constexpr bool is_of(unsigned c) const { return static_cast<uint32_t>(bits) == c + 1; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned kind() const { return static_cast<uint32_t>(bits) - 1; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned capacity() const { return static_cast<unsigned>(bits >> 32); }
-  // The block's free slots while all of its slots are free.
+  // The word of the block's free slots while no slot is in use.
   [[nodiscard]] GPUHEAP_HD constexpr free_slots::word all() const { return simt::low_bits(capacity()); }
 };
 static_assert(block_tag::of(3, 64).kind() == 3 && block_tag::of(3, 64).is_of(3) && block_tag::of(0, 7).capacity() == 7 &&

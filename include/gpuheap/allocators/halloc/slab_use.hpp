@@ -25,9 +25,10 @@ using simt::size_t;
 using simt::uint32_t;
 using simt::uint64_t;
 
-// The sizes of blocks. Class 2u has two units of smallest_chunk_bytes / 2 * 2^u, class 2u + 1 three. A *kind* is a size of chunks. The
-// blocks of classes 0, 2, 4, 6 are 1, 2, 4 and 8 chunks of kind 0, those of classes 8, 10, 12, 14 as many chunks of kind 2. The blocks of
-// classes 1, 3, 5, 7 are 1, 2, 4 and 8 chunks of kind 1, those of classes 9, 11, 13, 15 as many chunks of kind 3.
+// The sizes of blocks. A block of class 2u has two units of smallest_chunk_bytes / 2 * 2^u bytes, and a block of class 2u + 1 has three. A
+// *kind* is a size of chunks. The blocks of classes 0, 2, 4, 6 are 1, 2, 4 and 8 chunks of kind 0, those of classes 8, 10, 12, 14 as many
+// chunks of kind 2. The blocks of classes 1, 3, 5, 7 are 1, 2, 4 and 8 chunks of kind 1, those of classes 9, 11, 13, 15 as many chunks of
+// kind 3.
 template <halloc_config Config>
 struct classes {
   static constexpr unsigned smallest = Config.smallest_chunk_bytes;

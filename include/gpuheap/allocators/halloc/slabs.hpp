@@ -241,8 +241,8 @@ class slabs {
 
   // ---- blocks of a slab
 
-  // Counts `requests` blocks in the head of class c, which also draws their tickets. Sets `head`, and `w` to the head's word before.
-  // Returns false if there is no head, or it has no room; `w` is then the word that was loaded. One lane.
+  // Counts `requests` blocks in the head of class c, which also draws their tickets. Sets `head`, and sets `w` to the head's word before
+  // the addition. Returns false if there is no head, or it has no room; `w` is then the word that was loaded. One lane.
   GPUHEAP_FN bool draw(unsigned c, unsigned chunks, unsigned requests, uint32_t& head, slab_use& w) const {
     // relaxed, both: the addition confirms what the loads say. The load of the word keeps threads from adding in vain: such a thread hides
     // room from others until it has subtracted again.
@@ -436,7 +436,7 @@ class slabs {
     old = head_of(c).exchange(found, simt::relaxed);
     return true;
   }
-  // Marks a head that no slab can replace as packed. Returns whether no thread had marked it before, or it has room.
+  // Marks a head as packed, because no slab can replace it. Returns whether no thread had marked it before, or it has room.
   GPUHEAP_FN bool pack(uint32_t head, unsigned c) const {
     if (head == 0) return false;
     // relaxed: the bit guards nothing. If the slab is another class's head by now, that head is filled more than it should be.
@@ -474,8 +474,8 @@ class slabs {
     }
     return nullptr;
   }
-  // Counts one block of class c in slab s, and sets `w` to the slab's word before. Returns whether it did. Sets `holds` if this thread
-  // holds the slab now, and has to file it.
+  // Counts one block of class c in slab s, and sets `w` to the slab's word before the change. Returns whether it did. Sets `holds` if this
+  // thread holds the slab now, and has to file it.
   GPUHEAP_FN bool count_in(unsigned s, unsigned c, slab_use& w, bool& holds) const {
     unsigned const chunks = sizes::chunks_of(c);
     word const one = slab_use::draw(1, chunks);

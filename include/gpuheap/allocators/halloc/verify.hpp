@@ -1,10 +1,10 @@
 // Checks the invariants of halloc's slabs. Host only, for tests and for heap::verify.
 //
 // While no kernel is running on the heap:
-//   1. every lock is open; a slab is held exactly if one class has it as head or next head, and it is of that class
+//   1. every lock is open; a slab is held if and only if one class has it as head or next head, and it is of that class
 //   2. used chunks = bits set = sum of the blocks' lengths; a block begins at a multiple of its length and its bits are set
 //   3. an unassigned slab is empty and in the free set. A slab that is neither held nor unassigned is not empty. Its level is not above
-//      that of its fill, and it is in the set of its level, unless that is full
+//      that of its fill, and it is in the set of its level, unless its level is full
 //   4. a leaf of a set with a bit has its summary bits
 #pragma once
 

@@ -122,7 +122,7 @@ struct alignas(128) manager {
     return word32{at.hints[s]}.load(simt::relaxed);  // relaxed: stored before the program got the pointer
   }
 
-  // Called after a block of superblock s was freed, which had `before` blocks of class c in use until then.
+  // Called after the free of a block of superblock s. `before`: how many blocks of s, which has class c, were in use until then.
   GPUHEAP_FN void has_room_again(uint32_t s, unsigned c, unsigned before) {
     if (before == 1) {
       if (c != num_classes - 1) unlist(c, s);

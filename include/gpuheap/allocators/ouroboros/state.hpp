@@ -10,14 +10,14 @@
 //           thread lists it again
 //   share   C: a thread that finds no entry in the queue, because others hold them, lowers the count of the chunk that `current` names, by
 //           a compare-exchange of the whole word, to 1 at least, and takes as many spare bits. The entry stays with its holder
-//   new     P: all pages of a new chunk go into the queue, and become spare only if it has no room. C: a new chunk's entry goes into the
-//           queue
+//   new     P: all pages of a new chunk go into the queue, and become spare only if the queue has no room. C: a new chunk's entry goes into
+//           the queue
 // So at any time there are at least as many spare bits as the counts say, plus those for which threads have lowered a count. An entry
 // appears and disappears by the change of one word, so no chunk is listed twice or left out.
 //
 //   units   the pages of a class that threads may acquire and then find. A thread gives a chunk whose pages are all free back to the pool
-//           in three steps: it unlists the chunk's entry, acquires the units of all its pages, and exchanges its word for that of an unused
-//           chunk. Then no thread can find a page of the chunk any more, and no thread has a unit without a page
+//           in three steps: it unlists the chunk's entry, acquires the units of all its pages, and exchanges the chunk's word for that of
+//           an unused chunk. Then no thread can find a page of the chunk any more, and no thread has a unit without a page
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/layout.hpp>
@@ -87,7 +87,7 @@ struct alignas(256) heap_state {
       if (got.bits == 0) return no_block;
       heap->relocations().end();
       uint32_t const chunk = got.base + simt::lowest_bit(got.bits);
-      // relaxed: only frees that must be refused read this word, and the host.
+      // relaxed: only frees that must be refused, and the host, read this word.
       heap->at.word(chunk).store(chunk_word::of(chunk_word::queue).bits, simt::relaxed);
       return chunk;
     }
@@ -374,10 +374,10 @@ struct alignas(256) heap_state {
     unsigned got = 0;
     simt::back_off pause;
     there.want(wanted);
-    // Ends: a pass that does not return has got units. Or it has put a chunk into the pool, which this thread takes next, or another
-    // thread, which keeps units of it. Or it saw that another thread, which waits for no thread, moves a chunk, makes units, or is in an
-    // empty queue. A thread that finds the pool empty and no chunk moving gives up. Lock-free, except for waiting for threads that make
-    // units.
+    // Ends: a pass that does not return has got units. Or it has put a chunk into the pool; this thread takes that chunk next, or another
+    // thread has taken it and keeps units of it. Or it saw that another thread, which waits for no thread, moves a chunk, makes units, or
+    // is in an empty queue. A thread that finds the pool empty and no chunk moving gives up. Lock-free, except for waiting for threads that
+    // make units.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint64_t const seen = relocations().read_begin();

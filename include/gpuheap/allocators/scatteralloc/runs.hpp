@@ -2,7 +2,7 @@
 // page of chunks has. The run's length is in the mask word of its first page.
 //
 //   take   runs_end hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below runs_end, the
-//          thread searches the whole heap, and claims pages that look free under a lock, so that of two overlapping claims not both fail. A
+//          thread searches the whole heap, and claims pages that look free under a lock, so that two overlapping claims cannot both fail. A
 //          claim that fails because of a small request puts its pages back; a thread that reads their words meanwhile may miss them.
 //   claim  changes the pages from free to run_tail by compare-exchanges, upward. A thread that meets a page that is not free puts back the
 //          pages that it has.

@@ -277,8 +277,8 @@ struct layout_plan {
     plan.metadata_bytes = first;
     if (first + (pages << s.page_shift) <= where.bytes) return plan;
     size_t const fit = first < where.bytes ? (where.bytes - first) >> s.page_shift : 0;
-    // Fewer pages need less metadata, so at least `fit` pages fit, which is what the metadata of `pages` pages leaves room for. The next
-    // pass tries the middle between the two.
+    // `fit` is the number of pages for which the metadata of `pages` pages leaves room. Fewer pages need less metadata, so at least `fit`
+    // pages fit. The next pass tries the middle between `fit` and `pages`.
     pages = pages - 1 > fit + (pages - fit) / 2 ? fit + (pages - fit) / 2 : pages - 1;
   }
   s.num_pages = 0;

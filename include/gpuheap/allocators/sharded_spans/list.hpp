@@ -67,7 +67,8 @@ struct list_live {
 template <class Spans>
 [[nodiscard]] std::vector<block_info> blocks(layout const& at, Spans* heap, stream_ref stream) {
   constexpr unsigned block_threads = 256;
-  // The heap is listed in parts of so many pages that the list of a part's blocks takes at most 64 MiB, or in single pages.
+  // The heap is listed in parts, by one kernel each. A part has at least one page, and otherwise so many that the list of its blocks takes
+  // at most 64 MiB.
   unsigned const most = (64u << 20) / sizeof(block_info), in_page = at.bits_per_page + 1;
   unsigned const part = std::min(at.num_pages, std::max(1u, most / in_page));
   memory::allocation const list{memory::device, size_t{part} * in_page * sizeof(block_info)};

@@ -18,9 +18,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 struct partial_spans : resets {
   // ---- acquisition
 
-  // Clears the stale summary bit of a leaf of the list of class c. If another thread has set a bit in the leaf meanwhile, a third one may
-  // have found the list empty and erased the class. So the class is added again: either that erasure comes before this addition, or it
-  // comes after, and its second look finds the bit.
+  // Clears the stale summary bit of a leaf of the list of class c. If another thread has set a bit in the leaf meanwhile, a third thread
+  // may have found the list empty and erased the class. So the class is added again. Either that erasure comes before this addition, or it
+  // comes after, and then the second look of the thread that erases finds the bit.
   GPUHEAP_COLD void clear_stale_partial(bitmap_tree const& list, unsigned c, unsigned leaf) {
     if (list.clear_stale(leaf)) partial_classes().add(c);
   }
@@ -214,7 +214,7 @@ struct partial_spans : resets {
     served += there;
     return mine;
   }
-  // Takes slots of a span that the group `mask` has acquired, word by word, until every lane has one. Each word is marked as unlisted
+  // Takes slots of a span that the group `mask` has acquired, word by word, until every lane has a slot. Each word is marked as unlisted
   // before its slots are taken. Returns each lane's slot or nullptr. If no lane gets a slot, all words are marked, and none had a free slot
   // when it was marked.
   GPUHEAP_COLD void* scan(lane_mask mask, unsigned page, unsigned c) {

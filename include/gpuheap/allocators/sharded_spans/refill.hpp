@@ -7,8 +7,8 @@
 //   refill_slowly()     if refill() claimed none: uses a partial span (partial.hpp), or claims segments or pages anywhere
 //   publish()           puts the span into the shard by one exchange, then does the work that no thread waits for
 //
-// From its claim, or from its removal from the partial list, until the exchange, no thread finds the new span. From the exchange until it
-// is listed, no thread finds the old span. A relocation is open during both.
+// From its claim, or from its removal from the partial list, until the exchange, no thread finds the new span. From the exchange until the
+// old span is listed, no thread finds the old span. A relocation is open during both.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/partial.hpp>

@@ -1,7 +1,7 @@
 // A free that leaves no slot of an active span live resets the span: its next claim gets the first slot again.
 //
-// A launch that reaches the end of a span waits for a refill. In a program each of whose launches frees all its blocks, launch after launch
-// would wait. So the last free resets the span, at a time when no thread waits, and the next launch finds the whole span.
+// A launch that reaches the end of a span waits for a refill. If every launch of a program frees all its blocks, every launch would wait.
+// So the last free resets the span, at a time when no thread waits, and the next launch finds the whole span.
 //
 //   shard word   {span, next} --compare-exchange--> {no span, being reset} --store--> {span, 0}
 //

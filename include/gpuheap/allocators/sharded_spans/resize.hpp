@@ -4,8 +4,8 @@
 // resize first sets `resizing` in the header, and clears it last. If the program wrongly frees the same pointer at the same time, the free
 // leaves a flag in the header, and the resize releases the memory. So only one thread at a time changes which pages the allocation owns.
 //
-// An allocation owns a segment that it covers entirely as a whole one, and pages of a segment that it covers in part. So a resize may
-// change the state of the segment in which the allocation ended, or ends now: from broken to whole, or from whole to broken.
+// If an allocation covers all of a segment, it owns the segment as a whole one. Of a segment that it covers in part, it owns pages. So a
+// resize may change the state of the segment in which the allocation ended, or ends now: from broken to whole, or from whole to broken.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/frees.hpp>

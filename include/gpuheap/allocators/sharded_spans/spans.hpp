@@ -109,7 +109,7 @@ struct alignas(128) spans {
   }
   // Whether a page may be free.
   [[nodiscard]] GPUHEAP_COLD bool maybe_any_memory() { return segments().maybe_any(); }
-  // Whether another search for class c would find nothing either: nothing was relocated since the last one, no span of the class or a
+  // Whether another search for class c would find nothing either: nothing was relocated since the last search, no span of the class or a
   // larger one is partial, no page is free, and no other class has an active span. One thread.
   GPUHEAP_COLD bool still_exhausted(unsigned c) {
     // relaxed, both: a guess, which mostly says no. An acquire would empty the SM's L1.

@@ -7,7 +7,8 @@
 //   3. a span's group counts and its header's count say how many words and groups are entirely free;
 //   4. a span is active exactly if one shard holds it; the unclaimed slots of a new span have bit 0;
 //   5. a search can find each span with a free slot: in the partial list or in a shard; no inactive span is entirely free;
-//   6. the summary bits above each set bit of a tree are set; the class of each active or partial span is in the set of such classes;
+//   6. the summary bits above each set bit of a tree are set; the class of each active or partial span is in the set of classes that have
+//      such spans;
 //   7. a segment with separate free pages is in the tree of broken segments; it is not a whole one, and not all of its pages are free;
 //   8. a segment without memory is in no tree, and has no free page and no tag;
 //   9. the counters of free pages, and of the pages that each class holds, are right.
