@@ -92,8 +92,6 @@ char const* name_of(failure_kind kind) {
       return "data race";
     case failure_kind::trap:
       return "trap";
-    case failure_kind::thrown:
-      return "exception";
   }
   return "?";
 }

@@ -39,7 +39,6 @@ class analysis {
 
  private:
   friend class collector;
-  struct in_work {};
 
   std::map<std::string, clang::FunctionDecl const*> definitions_;
   std::vector<clang::FunctionDecl const*> to_analyse_;

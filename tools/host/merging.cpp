@@ -48,7 +48,6 @@ struct service {
   bool planned = false;
   std::vector<period> open;
   std::atomic<bool> any_open{false};
-  bool told_elsewhere = false;
 };
 
 service& all() {

@@ -12,7 +12,6 @@ enum class failure_kind {
   misuse,     // an operation called in a way that the hardware does not define
   data_race,  // weak mode: happens-before does not order two plain accesses, or a plain and an atomic one
   trap,       // device code called trap()
-  thrown,     // not thrown by launch(), which rethrows an exception of device code as it is
 };
 
 [[nodiscard]] char const* name_of(failure_kind kind);
