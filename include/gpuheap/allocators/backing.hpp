@@ -1,6 +1,6 @@
-// The *backing* of an allocator: a second allocator, which gives it its memory, or serves the requests that are too large for it. Several
-// published allocators have a backing; here it is a template parameter. This file has the default one, one without memory, and the division
-// of a heap's bytes between an allocator and its backing.
+// The *backing* of an allocator: a second allocator, which gives the first one its memory, or serves the requests that are too large for
+// the first one. Several published allocators have a backing; here it is a template parameter. This file has the default backing, a backing
+// without memory, and the division of a heap's bytes between an allocator and its backing.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

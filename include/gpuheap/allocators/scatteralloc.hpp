@@ -15,7 +15,7 @@
 //                      next super block becomes active
 //
 // malloc:    for a request of up to a page, the search starts at page hash(size, multiprocessor, warp) of the active super block. If the
-//            page has room, and its chunks have between the size and twice the size, the thread adds itself to the page's count by one
+//            page has room, and its chunks have between one and two times the requested size, the thread raises the page's count by one
 //            compare-exchange, and takes a bit by an atomic OR. If the page is free, the thread opens it. Otherwise it tries the next page,
 //            first only in regions that do not look full, then in all. For requests of more than a page see scatteralloc/runs.hpp.
 // free:      clears the chunk's bit, then lowers the page's count. At 0 the page is free.
@@ -29,9 +29,9 @@
 //            under way at that time may clear a bit of the page's new contents.
 //
 // Different from the paper, and why:
-//   - Lanes of a warp that want the same size add themselves to the count together, at most as many as a page of that size has chunks. They
-//     do so in the page that the hash gives all of them, and begin at different chunks, behind as many as the page has in use. In the paper
-//     each lane adds itself alone, all begin at the same page, and each at the chunk of its lane number.
+//   - Lanes of a warp that want the same size raise the count together, at most as many lanes as a page of that size has chunks. They do so
+//     in the page that the hash gives all of them, and begin at different chunks, behind as many as the page has in use. In the paper each
+//     lane raises the count alone, all begin at the same page, and each at the chunk of its lane number.
 //   - Count and chunk size are one word, and the count never exceeds the capacity. In the published form a thread adds to the count first,
 //     and subtracts again if the page is full. So a page that gets a new size may hand out a chunk twice, an empty page may keep its size,
 //     and all threads may miss a chunk. By default the published pages keep their first size for ever; here they never do.
@@ -96,8 +96,8 @@ class basic_scatteralloc {
     auto const units = static_cast<unsigned>(bytes + scatter::unit_bytes - 1) / scatter::unit_bytes;
     // One captured mask for the whole call.
     simt::lane_mask const here = simt::active_mask();
-    // The group: the lanes that ask this heap for the same size. If a page has fewer such chunks than a warp has lanes, only as many
-    // adjacent lanes are one group. The state's address is a multiple of 128 and has at most 53 bits, so the shifted address leaves the low
+    // The group: the lanes that ask this heap for the same size. If a page has fewer such chunks than a warp has lanes, at most that many
+    // adjacent lanes form a group. The state's address is a multiple of 128 and has at most 53 bits, so the shifted address leaves the low
     // bits free.
     static_assert(layout_type::page_units < (1u << 13));
     unsigned const neighbours = at_.is_two_level(units) ? 0 : simt::lane_id() / at_.capacity(units);

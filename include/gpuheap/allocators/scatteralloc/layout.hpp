@@ -146,7 +146,7 @@ struct layout {
     if (is_two_level(units)) return {many_chunks(at.page, units).segment(at.chunk / most), at.chunk % most};
     return {flat_chunks(at.page, units), at.chunk};
   }
-  // Called after bits of the chunk's word were cleared, which was `before` until then.
+  // Called after bits of the chunk's word were cleared. `before`: the word until then.
   GPUHEAP_FN void filled_no_more(place at, uint32_t before) const {
     if (is_two_level(at.seen.kind())) many_chunks(at.page, at.seen.kind()).filled_no_more(at.chunk, before);
   }

@@ -84,7 +84,7 @@ static_assert(xmalloc_origin::of_superblock(4, 31, 253968).distance() == 253968 
               xmalloc_origin::of_superblock(4, 31, 16).size_class() == 4 && !xmalloc_origin::of_superblock(15, 31, 16).is_direct() &&
               xmalloc_origin::of_backing(simt::size_t{1} << 40).bytes() == simt::size_t{1} << 40);
 
-// The lanes that wait for blocks of a class, and the lane that brings them.
+// The lanes that wait for blocks of a class, and the lanes that bring blocks.
 //
 //   bit  0                           32                48
 //        | lanes that wait or refill | lanes that refill | searches that found nothing |
