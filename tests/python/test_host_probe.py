@@ -230,7 +230,12 @@ def test_without_a_driver_it_says_so(tmp_path: Path, error_line) -> None:
 @needs_probe
 @pytest.mark.parametrize(
     ("line", "words"),
-    [("device 2 1", "at least 4 bytes"), ("device", "ALLOCATOR BYTES COUNT"), ("heap 8 1", "none of device, managed, host, async and kernel"), ("kernel 8 1", "no GPU")],
+    [
+        ("device 2 1", "at least 4 bytes"),
+        ("device", "ALLOCATOR BYTES COUNT"),
+        ("heap 8 1", "none of device, managed, host, async and kernel"),
+        ("kernel 8 1", "no GPU"),
+    ],
 )
 def test_the_program_refuses_what_it_cannot_ask(tmp_path: Path, line: str, words: str) -> None:
     bench = Bench(tmp_path)
