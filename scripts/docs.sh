@@ -16,7 +16,7 @@ case ${1:-} in
     exit 0
     ;;
   *)
-    printf "scripts/docs.sh: unknown option '%s': --help is what there is\n" "$1" >&2
+    printf "scripts/docs.sh: unknown option '%s': the only option is --help\n" "$1" >&2
     exit 2
     ;;
 esac

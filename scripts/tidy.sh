@@ -14,7 +14,7 @@ case ${1:-} in
     exit 0
     ;;
   -*)
-    printf "scripts/tidy.sh: unknown option '%s': --help is the only one\n" "$1" >&2
+    printf "scripts/tidy.sh: unknown option '%s': the only option is --help\n" "$1" >&2
     exit 2
     ;;
 esac

@@ -207,7 +207,7 @@ def test_fresh_that_was_stopped_goes_on_where_it_stopped(checkout: Checkout, num
     checkout.log()
     ran = checkout.gpuheap(*command)
     assert ran.returncode == 0, ran.stderr
-    assert "note: an earlier run with --fresh was stopped: this one continues it, and keeps what was measured since 20" in ran.stdout
+    assert "note: an earlier run with --fresh was stopped: this run continues it, and keeps the points measured since 20" in ran.stdout
     assert "2 kept since the run with --fresh began, 20" in ran.stdout
     own = [point for point in checkout.points_run() if "/sharded_spans/" in point]
     single = [f"alloc_single/sharded_spans/threads=100,bytes={size},state=warm" for size in (64, 128, 256)]

@@ -74,7 +74,7 @@ def test_claims_that_lack_least_come_first_and_nothing_else_is_measured(claimed:
         *(("cuda_malloc", size) for size in ("256", "16", "32")),
         *(("atomic_malloc", size) for size in ("16", "32")),
     ]
-    assert "6 of them for 2 open claims, those closest to a verdict first" in ran.stdout
+    assert "6 of them are needed for 2 open claims; the claims closest to a verdict come first" in ran.stdout
     assert "open: 0 claims" in ran.stdout
     # The table is in the suite's order, whatever came first.
     sizes = [(row.allocator, row.bytes) for row in read_table(claimed.gpu_table) if row.metric == "malloc_us"]

@@ -250,7 +250,7 @@ def _relation(words: _Words, outer: _Selecting, groups: Mapping[str, tuple[str, 
         return say.Order(tuple(_side(words, entry, "order", selecting, groups, pick="best") for entry in entries), over, by)
     left = _side(words, words.said["left"], "left", selecting, groups)
     if kind in ("better", "crossover", "winners") and METRICS[left.metric].lower_is_better is None:
-        words.complain("metric", f"{left.metric} is neither better high nor low")
+        words.complain("metric", f"{left.metric} has no better direction")
     if kind == "better":
         right = _side(words, words.said["right"], "right", selecting, groups, left=left)
         return say.Better(left, right, words.span("factor", say.Span(low=1, open=True)), over, by)
@@ -326,7 +326,7 @@ def _side(
         words.complain("apart", f"{key}: apart must be true or false")
     picked = side.word("pick", say.PICKS, pick)
     if picked in ("best", "worst") and METRICS[selecting.metric].lower_is_better is None:
-        words.complain(key, f"{key}: {selecting.metric} is neither better high nor low")
+        words.complain(key, f"{key}: {selecting.metric} has no better direction")
     own = frozenset(table.get("where", {}))
     return say.Side(
         of, selecting.suite, selecting.case, selecting.metric, selecting.where, own, selecting.statistic, picked, apart

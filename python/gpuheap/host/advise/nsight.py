@@ -1,5 +1,7 @@
-"""Nsight Compute's metrics of a program's kernels. They are profiled into a report and read back as the CSV of its raw page: a row of names, of units, and for
-each launch."""
+"""Nsight Compute's metrics of a program's kernels.
+
+Nsight Compute writes a report. Its raw page is read as CSV: a row of names, a row of units, and a row for each launch.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ _REQUESTS, _DRAM = "l1tex__t_requests.sum", "dram__bytes.sum"
 _ACTIVE, _ELIGIBLE = "smsp__warps_active.avg.per_cycle_active", "smsp__warps_eligible.avg.per_cycle_active"
 METRICS = (DURATION, _L1, _L2, *_SHARED, _SECTORS, _IDEAL, _REQUESTS, _DRAM, _ACTIVE, _ELIGIBLE, *(_STALL.format(reason) for reason in _STALLS))
 _PLACES = ("/usr/local/cuda/bin/ncu",)
-_SCALE = {
+_SCALE = {  # the factors from units to nanoseconds and bytes
     "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9,
     "kbyte": 1e3, "mbyte": 1e6, "gbyte": 1e9, "kbyte/block": 1e3,
 }  # fmt: skip
@@ -40,10 +42,10 @@ def find_profiler() -> str | None:
 
 
 def profile(tool: str, words: Sequence[str], environment: Mapping[str, str], report: Path, metrics: Sequence[str], most_launches: int, run: Runner) -> str:
-    """Makes `report` from the program's first launches; words of the tool go to a file beside it. Returns the reason if there is no report, else ""."""
+    """Makes `report` from the program's first launches. The tool's output goes to a file next to it. Returns the reason if there is no report, else ""."""
     log = report.with_suffix(".log")
     report.unlink(missing_ok=True)
-    # If only times are wanted, clocks and caches stay as they are: the modes are compared as they run.
+    # If only times are wanted, the profiler leaves clocks and caches as they are, so that the times of modes are those of ordinary runs.
     undisturbed = ("--cache-control", "none", "--clock-control", "none") if list(metrics) == [DURATION] else ()
     command = [tool, "--target-processes", "all", "--force-overwrite", "--export", str(report), "--launch-count", str(most_launches), *undisturbed]
     ended = run([*command, "--metrics", ",".join(metrics), *words], environment, log)
@@ -105,7 +107,7 @@ def _number(cell: str) -> float | None:
 
 
 def kernels_of(launches: Sequence[tuple[str, Launch]]) -> tuple[Kernel, ...]:
-    """The metrics by kernel, the longest first. Rates are means over the kernel's launches, weighted by their time; counts are sums."""
+    """The metrics by kernel, the longest first. Rates are means over a kernel's launches, weighted by the launches' time. Counts are sums."""
     groups: dict[str, list[Launch]] = {}
     for name, launch in launches:
         groups.setdefault(name, []).append(launch)
@@ -135,7 +137,7 @@ def _kernel(name: str, group: list[Launch]) -> Kernel:
 
 
 def times_of(launches: Sequence[tuple[str, Launch]]) -> dict[str, float]:
-    """Mean time of a launch of each kernel."""
+    """The mean time of a launch in nanoseconds, by kernel."""
     return {each.name: each.duration_ns for each in kernels_of(launches) if each.duration_ns is not None}
 
 
