@@ -1,4 +1,4 @@
-"""A page for each paper: its sentences, figures and numbers side by side with what rows of a GPU say, the headline first; and a summary of them."""
+"""Writes a page for each paper, which compares its sentences, figures and numbers with the rows of a GPU, and a summary of all papers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 from gpuheap.units import format_bytes, format_count, format_value
 
-SUITES = ("survey", "gallatin", "regeff", "coalescing", "programs", "rules")  # of the papers
+SUITES = ("survey", "gallatin", "regeff", "coalescing", "programs", "rules")  # the suites that repeat papers
 MARKS = ("<!-- from the tables: python docs/refresh.py -->", "<!-- end -->")  # around the generated part of the summary's page
 
 
@@ -63,7 +63,7 @@ def suites_of(paper: Paper) -> list[str]:
 
 
 def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
-    """The page in Markdown. `images`: the folder of drawn figures, which the page reaches as `linked`."""
+    """The page of a paper in Markdown. `images` is the folder of drawn figures; the page links to it by `linked`."""
     mine, used = told.of(paper), suites_of(paper)
     lines = [
         f"# {paper.title}",
@@ -71,7 +71,7 @@ def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
         f"{paper.cite}; measured there on {paper.machine}, here on {told.device}. {len(mine)} sentences of the paper: {_counts(mine)}.",
         "",
         "```sh",
-        f"gpuheap bench {' '.join(used)} --for-claims --minutes 9   # again until nothing is open; any GPU of the kind goes on",
+        f"gpuheap bench {' '.join(used)} --for-claims --minutes 9   # repeat until no claim is open; any GPU of the kind can continue",
         f"gpuheap bench {' '.join(used)}   # the figures in full",
         f"gpuheap claims --paper {paper.name}",
         "```",
@@ -94,7 +94,7 @@ def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
 
 
 def with_summary(page: str, told: Evaluation) -> str:
-    """The page of all papers with its generated part as it is now. Raises UserError for a page without the marks around that part."""
+    """Returns the page of all papers with its generated part replaced. Raises UserError for a page without the marks around that part."""
     before, begin, rest = page.partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     if not begin or not end:
@@ -123,7 +123,7 @@ def _summary(told: Evaluation) -> str:
     figures = figures_of(SUITES, told.suites, told.points)
     partly = [figure for figure in figures if figure.coverage.missing_minutes]
     drawn = len({(figure.suite, figure.name) for figure in figures})
-    lines += ["", f"The suites repeat {drawn} figures and tables of the papers. {'These are not in full:' if partly else 'All are in full.'}"]
+    lines += ["", f"The suites repeat {drawn} figures and tables of the papers. {'These are not measured in full:' if partly else 'All are measured in full.'}"]
     if partly:
         lines += ["", "| paper | figure | case | measured | GPU time missing |", "|---|---|---|---|---|"]
         told_of = dict.fromkeys((figure.suite, figure.name, f"`{figure.case}`", figure.coverage) for figure in partly)
@@ -151,7 +151,7 @@ def _of_paper(figure: Figure, paper: Paper) -> bool:
 
 
 def _cost(paper: Paper, told: Evaluation) -> str:
-    """The contents of the tables, and the time that repeating them takes."""
+    """Says how much the tables hold, and how long it takes to measure them again."""
     rows = told.rows_of(paper)
     points = len({row.key for row in rows})
     asked = {name for claim in paper.claims for side in claim.sides for name in named(side)}
@@ -159,16 +159,17 @@ def _cost(paper: Paper, told: Evaluation) -> str:
     programs = [told.suites[name] for name in suites_of(paper) if name in told.suites and told.suites[name].programs]
     if programs:
         runs = sum(row.runs for row in {row.key: row for row in rows}.values())
-        time = f"{spoken_minutes(runs * SECONDS_OF_A_PROGRAM / 60)} of one H200 for {runs:,} runs of programs"
+        time = f"{spoken_minutes(runs * SECONDS_OF_A_PROGRAM / 60)} on one H200, for {runs:,} runs of programs"
     else:
-        time = f"about {spoken_minutes(points / POINTS_PER_MINUTE)} of one H200 at {POINTS_PER_MINUTE} points a minute, as `--quick` takes them"
+        time = f"about {spoken_minutes(points / POINTS_PER_MINUTE)} on one H200, at {POINTS_PER_MINUTE} points a minute, the rate of `--quick`"
     missing = NOTHING
     for name in suites_of(paper):
         if name in told.suites:
             missing += coverage_of_suite(told.suites[name], told.points)
     return (
-        f"The recorded tables hold {points:,} points of {len(there)} allocators and baselines, {len(there & asked)} of which the sentences name: "
-        f"{time}; {format_bytes(sum(len(row.line) for row in rows))} of disk. In full: {missing.words}."
+        f"The recorded tables hold {points:,} points of {len(there)} allocators and baselines. The sentences name {len(there & asked)} of these. "
+        f"To measure the points again takes {time}. The rows take {format_bytes(sum(len(row.line) for row in rows))} of disk. "
+        f"Of the suites in full, the tables hold {missing.words}."
     )
 
 
@@ -190,7 +191,7 @@ def _figures(figures: Sequence[Figure], images: Path, linked: str) -> list[str]:
 
 
 def _numbers(values: Sequence[PrintedValue], rows: Sequence[Row]) -> list[str]:
-    """The numbers that the paper prints and that compare with those of another machine, beside ours."""
+    """The comparable numbers that the paper prints, next to the measured ones."""
     measured: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         if row.status == "ok" and row.statistics is not None:
@@ -198,7 +199,7 @@ def _numbers(values: Sequence[PrintedValue], rows: Sequence[Row]) -> list[str]:
     found = [(value, ours) for value in values if value.comparable and (ours := _row_of(value, measured)) is not None]
     if not found:
         return []
-    lines = ["## Numbers", "", "The numbers that the paper prints and that may stand beside those of another machine: ratios, shares, counts, registers."]
+    lines = ["## Numbers", "", "Numbers of the paper that can be compared with those of another machine: ratios, shares, counts, registers."]
     lines += ["", "| at | allocator | point | metric | the paper | here |", "|---|---|---|---|---|---|"]
     for value, own in found:
         assert own.statistics is not None
@@ -211,8 +212,8 @@ def _numbers(values: Sequence[PrintedValue], rows: Sequence[Row]) -> list[str]:
 
 
 def _bounds(rows: Sequence[Row]) -> list[str]:
-    """The bound on registers that suits each allocator best, beside none."""
-    medians: dict[tuple[str, str, str], dict[str, float]] = {}  # of an allocator at a point, with a bound or without, by metric
+    """The times of each allocator with its best bound on registers, and without a bound."""
+    medians: dict[tuple[str, str, str], dict[str, float]] = {}  # by (allocator, point, bound), then by metric
     points: dict[str, str] = {}
     for row in rows:
         if (row.suite, row.case) == ("survey", "alloc_bounded") and row.statistics is not None:
@@ -221,7 +222,7 @@ def _bounds(rows: Sequence[Row]) -> list[str]:
             medians.setdefault((row.allocator, point, row.parameters.get("registers", "")), {})[row.metric] = row.statistics.median
     if not medians:
         return []
-    lines = ["## Bounds on registers", "", "All other rows are of kernels without a bound. With the bound that suits an allocator best, its own kernels take:"]
+    lines = ["## Bounds on registers", "", "All other rows are of kernels without a bound on registers. This table has the times without a bound and with each allocator's best bound:"]
     lines += ["", "| allocator | registers | point | malloc: no bound | best bound | free: no bound | best bound |", "|---|---|---|---|---|---|---|"]
     for allocator, point, bound in medians:
         plain, best = medians.get((allocator, point, "none")), medians[allocator, point, bound]
@@ -232,7 +233,7 @@ def _bounds(rows: Sequence[Row]) -> list[str]:
 
 
 def _row_of(value: PrintedValue, measured: Mapping[tuple[str, ...], Sequence[Row]]) -> Row | None:
-    """The row at the number's point. A point with a size of pages is another one than the same point without."""
+    """The row at the number's point; None if there is none. A point with a page size is not the same as a point without one."""
     asked = value.parameters | {key: str(number) for key, number in (("threads", value.threads), ("bytes", value.bytes)) if number is not None}
     for row in measured.get((value.suite, value.case, value.allocator, value.metric), ()):
         fields = fields_of(row)
