@@ -464,7 +464,7 @@ WITH_GPU = HEAD.replace('suite = "survey"', 'suite = "survey"\nwhy_on = "NVIDIA 
     [
         ('""', "why is empty, expected one sentence"),
         ('"  "', "why is empty, expected one sentence"),
-        ("7", "why is missing or no text"),
+        ("7", "why is missing, or is not a text"),
         ('"the rows show no end"', "expected one sentence on one line"),
         ('"It is slower. It is larger."', "expected one sentence on one line"),
         ('"Is it slower? It is."', "expected one sentence on one line"),

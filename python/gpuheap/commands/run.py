@@ -36,7 +36,7 @@ def run(
             "--allocator",
             "-a",
             metavar="NAME",
-            help="The allocator that serves the program; cuda_malloc runs the program alone, hardened withstands wrong frees, and checked finds misuse. "
+            help="The allocator that serves the program. cuda_malloc leaves the program to CUDA, hardened withstands wrong frees, and checked finds misuse. "
             "Default: sharded_spans, or the kind of heap that GPUHEAP_KIND names.",
         ),
     ] = None,
