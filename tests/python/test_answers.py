@@ -99,7 +99,7 @@ def test_merge_says_which_table_is_not_there(checkout: Checkout) -> None:
     checkout.gpuheap(*SINGLE, "--output", "one")
     (checkout.root / "one" / "mini.csv").unlink()
     out = checkout.gpuheap("merge", "one", "--output", "two").stdout
-    assert "not taken: mini: one/mini.csv is not there, but environment.json beside it names its sweeps" in out
+    assert "not taken: mini: one/mini.csv is missing, although environment.json names its sweeps" in out
 
 
 @pytest.mark.parametrize(

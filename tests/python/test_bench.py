@@ -239,7 +239,7 @@ def test_a_table_is_of_one_build(checkout: Checkout, error_line) -> None:
     checkout.build("another build")
     line = error_line(checkout.gpuheap("bench", "mini/churn"))
     assert line.startswith("build/results/simulator/mini.csv has rows of another build (")
-    assert line.endswith("and a table is of one: --anew drops them and begins the table again, --output DIR leaves it as it is")
+    assert line.endswith("and a table has rows of one: --anew drops them and begins the table anew, --output DIR leaves the table as it is")
     assert {path.name: path.read_bytes() for path in checkout.table.parent.iterdir()} == before
     assert checkout.points_run() == []
     assert checkout.gpuheap("bench", "mini/churn", "--output", "elsewhere").returncode == 0

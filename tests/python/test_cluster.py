@@ -141,7 +141,7 @@ def test_a_worker_and_then_the_scheduler_go_away(checkout: Checkout, cluster: Lo
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 2, out + errors
     assert errors.splitlines() == [
-        f"gpuheap: the scheduler at {cluster.address} went away: what is finished is kept in results/nvidia-h200, "
+        f"gpuheap: the scheduler at {cluster.address} went away: finished points are kept in results/nvidia-h200, "
         "and the same command goes on from there"
     ]
     assert "is gone; the other workers take over its points" in out

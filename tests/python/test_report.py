@@ -136,7 +136,7 @@ def test_what_was_not_tried_is_listed_too(checkout: Checkout) -> None:
     checkout.fail(**{f"atomic_malloc/{size}": "crash" for size in (16, 32, 64)})
     checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,atomic_malloc")
     words = report(checkout).words["nvidia-h200"]
-    assert "atomic_malloc, alloc_single 2 points: not tried: three failing points in a row end those of the same axes" in words
+    assert "atomic_malloc, alloc_single 2 points: not tried: three failures in a row end a sweep over the same axes" in words
 
 
 def test_simulated_results_have_no_figures_and_say_what_they_are(filled: Checkout) -> None:

@@ -225,7 +225,7 @@ def test_what_a_lost_worker_had_goes_on_elsewhere() -> None:
 
 
 def test_without_workers_the_run_ends_with_words() -> None:
-    with pytest.raises(UserError, match="no worker is left: what is finished is kept"):
+    with pytest.raises(UserError, match="no worker is left: finished points are kept"):
         dispatched([Breaks(), Breaks()])
 
 

@@ -114,7 +114,7 @@ def _run_kernels(
                 outcome = carry_out(plan, request, policy, executable, layout, folder, listener, workers)
         except SchedulerGone as error:
             raise UserError(
-                f"{error}: what is finished is kept in {layout.shown(folder)}, and the same command goes on from there"
+                f"{error}: finished points are kept in {layout.shown(folder)}, and the same command goes on from there"
             ) from None
     if outcome.interrupted:
         print_stopped(console, outcome, plan, layout.shown(folder))

@@ -43,7 +43,7 @@ def find_heap(mode: str, library: Path, layout: Layout) -> Path:
         raise UserError(f"--mode: the heap of '{name}' is not built ({places[0]} is not there): run {build} in {where}")
     head = _head(path)
     if head.refusal:
-        raise UserError(f"E08: the allocator '{name}' cannot serve cudaMalloc: {head.refusal.decode()}; choose another one")
+        raise UserError(f"E08: the allocator '{name}' cannot serve cudaMalloc: {head.refusal.decode()}; choose another allocator")
     return path.resolve()
 
 

@@ -1,4 +1,4 @@
-"""The sources of memory for programs of a suite, and the library's settings for each."""
+"""The modes in which programs of a suite get their memory, and the library's settings for each mode."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ POOLS = {"device": "device", "zero_copy": "zero-copy", "unified": "unified"}
 
 @dataclass(frozen=True)
 class Mode:
-    """A source of memory. `variables`: the library's, without those of a trace. `requests`: those of the profile, not all of which may go to the driver."""
+    """A prepared mode. `variables` configure the library. `requests` is the number of the profile's requests of which the mode must serve some."""
 
     variables: dict[str, str]
     requests: int
 
 
 def prepare_mode(mode: str, history: History, library: Path, folder: Path, traces: Path, only: str) -> Mode:
-    """`history` is of the plain run; plans go to `folder`, and runs will be traced into `traces`.
+    """Prepares a mode. `history` is that of the plain run. Plans are written into `folder`, and runs will be traced into `traces`.
 
-    Raises UserError for a mode that this build or this profile has no memory for.
+    Raises UserError if the mode's allocator is not built or cannot serve, or if no plan can be made from the profile.
     """
     if mode == PLAIN:
         return Mode(for_trace(traces, only), 0)
@@ -42,6 +42,6 @@ def prepare_mode(mode: str, history: History, library: Path, folder: Path, trace
     plan = make_plan(history)
     path = folder / "pools.plan"
     replace_file(path, plan.text())
-    # The run fails unless the pools serve all blocks of the profile.
+    # Requests that the pools cannot serve fail, so that the driver's memory does not take part in the measurement.
     variables = {**for_pools(traces, only, POOLS[mode], path), "GPUHEAP_HOST_STRICT": "1"}
     return Mode(variables, sum(pool.requests for pool in plan.pools))

@@ -30,7 +30,7 @@ BUILD = "cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --preset
 
 @dataclass
 class ProgramBuild:
-    """The programs of a folder, each described when it is first asked for, and the library that goes before them."""
+    """The programs of a folder, and the library that is preloaded into them. A program is described when it is first needed."""
 
     folder: Path
     library: Path
@@ -50,10 +50,10 @@ class ProgramBuild:
 
 
 def programs_folder(layout: Layout) -> Path:
-    """The folder of the programs: GPUHEAP_PROGRAMS, else that of the CUDA build."""
+    """The folder of the programs: that which GPUHEAP_PROGRAMS names, else that of the CUDA build."""
     named = os.environ.get("GPUHEAP_PROGRAMS")
     if named and not Path(named).is_dir():
-        raise UserError(f"GPUHEAP_PROGRAMS is '{named}', which is not a folder")
+        raise UserError(f"GPUHEAP_PROGRAMS is '{named}', which is not a folder: name the folder of the programs, or unset it")
     return Path(named).resolve() if named else layout.build / "cuda" / "benchmarks" / "programs"
 
 
@@ -65,7 +65,7 @@ def find_build(layout: Layout) -> ProgramBuild:
 
 
 def make_program_plan(request: Request, suites: Mapping[str, Suite], build: ProgramBuild) -> Plan:
-    """The sweeps: one for each case and mode. Those of a case are measured together."""
+    """The plan: one sweep for each case and mode. The sweeps of a case are measured together. Raises UserError for a wrong request."""
     known = (*MODES, *ALLOCATORS)
     for name in request.allocators:
         if name not in known:
@@ -95,7 +95,7 @@ def _adjusted(case: Case, request: Request) -> Case:
 def carry_out_programs(
     plan: Plan, request: Request, policy: Policy, build: ProgramBuild, layout: Layout, folder: Path, listener: Listener, gpus: Sequence[str] = ("",)
 ) -> Outcome:
-    """Runs the points without rows, a case on each GPU. Ctrl-C ends the running programs and returns the finished points."""
+    """Runs the points without rows, one case at a time on each GPU. Ctrl-C ends the running programs, and the finished points are returned."""
     outcome = Outcome()
     with only_writer(folder), tempfile.TemporaryDirectory(prefix="gpuheap-programs-") as scratch:
         environment = Environment(folder)
