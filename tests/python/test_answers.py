@@ -125,7 +125,7 @@ def test_an_environment_that_is_none_is_refused(checkout: Checkout, error_line: 
         (b"\xff\xfe", "bad.toml:1: not a text file in UTF-8 (the byte 0xff)"),
         (b'[suite]\nname = "\xfc"\n', "bad.toml:2: not a text file in UTF-8 (the byte 0xfc)"),
         (b"[suite]\na = [", "bad.toml:2: Invalid value"),
-        (b"a = " + b"[" * 50000, "bad.toml: its lists lie too deep in one another"),
+        (b"a = " + b"[" * 50000, "bad.toml: its lists are nested too deeply"),
         (b'case = 3\n[suite]\nname = "bad"\n', "bad.toml: [[case]] must be a list of tables"),
         (b"", "bad.toml: [suite] is missing or not a table"),
         (None, "bad.toml cannot be read: is a directory"),

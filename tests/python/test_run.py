@@ -411,7 +411,7 @@ def test_samples_that_cannot_be_had_are_told(bench: Bench, compiled: Compile) ->
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (("--every", "1"), "--every goes with --watch or --watch-file"),
+        (("--every", "1"), "--every needs --watch or --watch-file: add one of them, or leave out --every"),
         (("--watch", "--every", "0"), "--every is 0: give the seconds between two samples, from 0.001 to 86400"),
         (("--watch", "--every", "nan"), "--every is nan"),
         (("--watch-file", "/nonexistent/file"), "--watch-file: '/nonexistent/file' cannot be written"),
