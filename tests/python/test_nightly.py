@@ -110,7 +110,7 @@ def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     said, errors = running.communicate(timeout=30)
     assert time.monotonic() - began < 20
     assert running.returncode == 130, said + errors
-    assert errors == "stopped: the same command goes on\n"
+    assert errors == "stopped: the same command continues\n"
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
     done = rows(tmp_path)

@@ -111,7 +111,7 @@ def test_answers_come_first_then_this_machine_then_recorded_tables(filled: Check
     page = report(filled)
     assert list(page.words)[1:4] == ["nvidia-h200-answers", "simulated", "nvidia-h200"]
     words = page.words["nvidia-h200-answers"]
-    assert "What is fastest for what, NVIDIA H200" in words and "blocks of one size: malloc" in words
+    assert "The fastest allocator for each kind of kernel, NVIDIA H200" in words and "blocks of one size: malloc" in words
     assert "store_only" not in words and "atomic_wrap_malloc" not in words, "baselines, and what never frees, are no answers"
 
 

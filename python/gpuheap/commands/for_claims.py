@@ -25,7 +25,7 @@ class ForClaims:
     folder: Path
 
     def needs(self, plan: Plan, identity: str) -> Needs:
-        """Raises UserError if no claim can be judged by the measured points."""
+        """Returns the points of the plan that open claims wait for. Raises UserError if the plan's backend is not cuda."""
         if plan.sweeps[0].executable.backend != "cuda":
             raise UserError("--for-claims needs a GPU: times of the simulator decide no claim")
         evidence, own = evidence_of(self._rows(plan), self._builds(), identity)

@@ -167,16 +167,16 @@ def _cost(paper: Paper, told: Evaluation) -> str:
         if name in told.suites:
             missing += coverage_of_suite(told.suites[name], told.points)
     return (
-        f"The recorded tables hold {points:,} points of {len(there)} allocators and baselines. The sentences name {len(there & asked)} of these. "
+        f"The recorded tables hold {points:,} points of {len(there)} allocators and baselines. The paper's sentences name {len(there & asked)} of these. "
         f"To measure the points again takes {time}. The rows take {format_bytes(sum(len(row.line) for row in rows))} of disk. "
-        f"Of the suites in full, the tables hold {missing.words}."
+        f"Of the full suites, the tables hold {missing.words}."
     )
 
 
 def _figures(figures: Sequence[Figure], images: Path, linked: str) -> list[str]:
     if not figures:
         return []
-    lines = ["## Figures", "", "The paper's figures as the suite repeats them, on this GPU. Open marks in pictures are numbers that the paper prints."]
+    lines = ["## Figures", "", "The paper's figures, measured again on this GPU by the suite. Open marks in the pictures are numbers that the paper prints."]
     lines += ["", "| in the paper | here | measured |", "|---|---|---|"]
     for figure in figures:
         what = f"`{figure.case}`: {', '.join(figure.metrics)}{f' ({figure.where})' if figure.where else ''}"
