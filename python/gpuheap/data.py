@@ -85,7 +85,7 @@ class Store:
         self._lock = folder / "lock.json"
 
     def get(self, name: str, say: Callable[[int, int | None], None]) -> tuple[Path, bool]:
-        """Returns the matrix file, and whether it was in the folder already. `say` receives the number of bytes so far and of all bytes, None if that is unknown.
+        """Returns the matrix file, and whether it was in the folder already. `say` receives the bytes so far and the bytes in all, None if unknown.
 
         Raises UserError. A file that is incomplete, or differs from its record, is removed.
         """

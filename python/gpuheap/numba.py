@@ -61,7 +61,7 @@ calloc = _declared("calloc", _WORD, _WORD, _WORD, _WORD)
 aligned_malloc = _declared("aligned_malloc", _WORD, _WORD, _WORD, _WORD)
 """aligned_malloc(heap, bytes, alignment): the address of a block that is aligned to a power of two, 2 MiB at most; 0 as for malloc."""
 realloc = _declared("realloc", _WORD, _WORD, _WORD, _WORD)
-"""realloc(heap, address, bytes): the address of a block of `bytes` with the old contents up to the smaller size; 0 if the heap has no room: the old block stays."""
+"""realloc(heap, address, bytes): the address of a block with the old contents up to the smaller size; 0 if the heap has no room: the old block stays."""
 usable_size = _declared("usable_size", _WORD, _WORD, _WORD)
 """usable_size(heap, address): the number of bytes that the block at `address` can hold; 0 for the address 0."""
 owns = _declared("owns", types.int32, _WORD, _WORD)

@@ -50,7 +50,7 @@ def _call(semantic: Any, name: str, result: Any, arguments: list[Any], *, by_pro
     """Calls a device function with 64-bit arguments and, if `by_program`, with the number of threads of a program."""
     options = semantic.builder.options
     if getattr(options, "num_ctas", 1) != 1:
-        raise InvalidRequest(f"gpuheap: a Triton program of num_ctas={options.num_ctas} asks for memory, and each of its CTAs would get its own: use num_ctas=1")
+        raise InvalidRequest(f"gpuheap: a Triton program of num_ctas={options.num_ctas} asks for memory, and each CTA would get its own block: use num_ctas=1")
     given = [semantic.cast(semantic.to_tensor(_value(each)), _WORD) for each in arguments]
     kinds: tuple[Any, ...] = (_WORD,) * len(given)
     if by_program:

@@ -218,6 +218,6 @@ def test_no_scheduler_is_said_so(checkout: Checkout, error_line: ErrorLine, addr
 
 
 def test_gpus_and_scheduler_do_not_go_together(checkout: Checkout, error_line: ErrorLine) -> None:
-    assert "--gpus chooses GPUs of this machine, and --scheduler runs on others" in error_line(
+    assert "--gpus chooses GPUs of this machine; --scheduler uses other machines" in error_line(
         checkout.gpuheap("bench", "mini", "--gpus", "2", "--scheduler", "a:1")
     )

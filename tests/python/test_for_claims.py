@@ -114,7 +114,7 @@ def test_a_claim_that_noise_leaves_open_gets_more_runs(claimed: Checkout) -> Non
     claimed.gpu_table.write_text("\n".join(noisy) + "\n")
     claimed.points_run()
     ran = claimed.gpuheap("bench", "all", "--for-claims")
-    assert "2 of them for 1 open claims" in ran.stdout, ran.stdout + ran.stderr
+    assert "2 of them are needed for 1 open claims" in ran.stdout, ran.stdout + ran.stderr
     assert asked(claimed) == [("sharded_spans", "256"), ("cuda_malloc", "256")]
     assert {row.runs for row in read_table(claimed.gpu_table) if row.bytes == 256} == {10}
 

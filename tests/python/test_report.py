@@ -145,7 +145,7 @@ def test_simulated_results_have_no_figures_and_say_what_they_are(filled: Checkou
     words = page.words["simulated"]
     assert "simulated on the CPU" in words
     assert "28 of 29 points passed; 8 are unsupported in the simulator" in words
-    assert "not comparable with a GPU" in words
+    assert "not comparable with times of a GPU" in words
 
 
 def test_the_environment_is_told(filled: Checkout) -> None:

@@ -34,7 +34,7 @@ class Entry:
     value: float  # of the metric; nan where it failed
     times: float  # how many times worse than the best value: 1 for the best itself, infinite for a failure
     rank: int
-    interval: tuple[float, float] | None = None  # the 95 % confidence interval of `times`; None for the best, or if the single runs of it or of the best are not known
+    interval: tuple[float, float] | None = None  # the 95 % confidence interval of `times`; None for the best, or if single runs are not known
 
 
 @dataclass(frozen=True)

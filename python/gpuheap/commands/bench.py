@@ -46,7 +46,7 @@ def run_bench(layout: Layout, console: Console, request: Request, policy: Policy
     if not request.targets:
         raise UserError(f"name a suite or a case to run: the suites are {', '.join(suites)}; 'all' runs every suite but quick")
     if where.gpus is not None and where.scheduler is not None:
-        raise UserError("--gpus chooses GPUs of this machine, and --scheduler runs on other machines: leave out --gpus, and start a `dask worker` for each GPU there")
+        raise UserError("--gpus chooses GPUs of this machine; --scheduler uses other machines: leave out --gpus and start a `dask worker` for each GPU there")
     codes = []
     chosen = select(suites, list(request.targets))
     for of_programs in (False, True):

@@ -171,7 +171,7 @@ def advise(
     reuse: Annotated[
         str, typer.Option(metavar="cross-size|same-size|none", help="Which requests freed memory must serve: those of any size, of the same size, or none.")
     ] = "cross-size",
-    memory: Annotated[str, typer.Option(metavar="tight|ample", help="tight: the allocator must be able to use almost the whole heap. ample: it need not.")] = "ample",
+    memory: Annotated[str, typer.Option(metavar="tight|ample", help="tight: the allocator must use nearly all of the heap. ample: it need not.")] = "ample",
     results: Results = None,
     as_json: Json = False,
 ) -> None:
@@ -202,8 +202,8 @@ def standing(
     results: Results = None,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each allocator at each point.")] = False,
-    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw for each allocator the share of points within each factor of the best.")] = None,
-    page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Replace the section on the score in this file, which is docs/standing.md or like it.")] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw, for each allocator, the share of points within a factor of the best.")] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Replace the score section of this file: docs/standing.md or a copy of it.")] = None,
 ) -> None:
     """Compare allocators with the best one at every point of the suites: ranks, ratios, wins, the worst points by name.
 

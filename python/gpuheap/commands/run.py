@@ -63,7 +63,7 @@ def run(
     ] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="With --compare: the time limit of each run in seconds. Default: 600.")] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="REGEX", help="With --compare: output lines with a match may differ from run to run, as times do. May be repeated.")
+        list[str] | None, typer.Option(metavar="REGEX", help="With --compare: output lines with a match may differ from run to run, like times. Repeatable.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --compare: print JSON in place of a table.")] = False,
 ) -> None:

@@ -96,7 +96,7 @@ def pool(
     ] = None,
     heap_bytes: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="With heap:NAME: the size of the heap on each device, as 2GiB. Default: computed from the trace, or 1 GiB without one."),
+        typer.Option(metavar="SIZE", help="With heap:NAME: the heap's size on each device, such as 2GiB. Default: computed from the trace, or 1 GiB."),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Requests that the pools cannot serve fail with out of memory. Default: the driver serves them.")
@@ -203,7 +203,7 @@ def advise(
     ] = None,
     no_ncu: Annotated[bool, typer.Option("--no-ncu", help="Do not measure the kernels with Nsight Compute.")] = False,
     ncu_launches: Annotated[int, typer.Option(min=1, help="The largest number of launches that Nsight Compute profiles, each by replaying it.")] = 100,
-    elide: Annotated[bool, typer.Option("--elide", help="Also measure the mode 'elide', which is zero-copy without needless copies, after a rehearsal that finds them.")] = False,
+    elide: Annotated[bool, typer.Option("--elide", help="Also measure 'elide': zero-copy without the copies that a rehearsal finds needless.")] = False,
     only: Only = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")] = False,
 ) -> None:

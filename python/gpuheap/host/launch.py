@@ -53,7 +53,7 @@ def find_merging_library(layout: Layout) -> Path:
     """The library that also replaces malloc, for runs that merge host buffers with device buffers. Raises UserError if it is not built."""
     found = find_library(layout).with_name(MERGING_LIBRARY)
     if not found.is_file():
-        raise UserError(f"{MERGING_LIBRARY} is not built in the folder of {LIBRARY}: run cmake --build --preset cuda --target gpuheap_host_merging in {layout.root}")
+        raise UserError(f"{MERGING_LIBRARY} is not built beside {LIBRARY}: run cmake --build --preset cuda --target gpuheap_host_merging in {layout.root}")
     return found
 
 

@@ -222,7 +222,7 @@ def _bounds(rows: Sequence[Row]) -> list[str]:
             medians.setdefault((row.allocator, point, row.parameters.get("registers", "")), {})[row.metric] = row.statistics.median
     if not medians:
         return []
-    lines = ["## Bounds on registers", "", "All other rows are of kernels without a bound on registers. This table has the times without a bound and with each allocator's best bound:"]
+    lines = ["## Bounds on registers", "", "All other rows are of kernels without a bound. This table has the times without one and with the best one:"]
     lines += ["", "| allocator | registers | point | malloc: no bound | best bound | free: no bound | best bound |", "|---|---|---|---|---|---|---|"]
     for allocator, point, bound in medians:
         plain, best = medians.get((allocator, point, "none")), medians[allocator, point, bound]

@@ -21,7 +21,17 @@ from gpuheap.units import format_bytes, format_count
 
 BINS_SHOWN = 16
 SIZES_SHOWN = 6
-HEADS = ("allocator", "requests", "granularity", "slots", "taken at a time", "kept after frees", "kernel after new memory", "after other requests", "same kernel again")
+HEADS = (
+    "allocator",
+    "requests",
+    "granularity",
+    "slots",
+    "taken at a time",
+    "kept after frees",
+    "kernel after new memory",
+    "after other requests",
+    "same kernel again",
+)
 BIN_HEADS = ("request", "slot", "time of a request", "of a free")
 REQUEST_COLUMNS = ("allocator", "bytes", "index", "address", "request", "release", "kernel_ns", "again_ns", "free_bytes", "unit")
 
