@@ -20,8 +20,8 @@ def neighbours(size: float, measured: Iterable[int]) -> tuple[int, int] | None:
 def interpolated(rows: Sequence[Row], size: int, below: int, above: int) -> list[Row]:
     """Makes a row at `size` from each pair of rows at `below` and `above` that differ in nothing but size and values.
 
-    The median is interpolated linearly in the logarithms of size and value, or in that of the size only if one of the two medians is not
-    positive. If one of the two measurements failed, the new row has that failure. `size`, `below` and `above` are in bytes.
+    The median is interpolated linearly in the logarithms of size and value. If one of the two medians is not positive, the logarithm is taken
+    of the size only. If one of the two measurements failed, the new row has that failure. `size`, `below` and `above` are in bytes.
     """
     share = math.log(size / below) / math.log(above / below)
     partners = {(*row.key[:5], row.key[6], row.metric): row for row in rows if row.bytes == above}

@@ -58,12 +58,12 @@ class Rows:
         return tuple(dict.fromkeys(name for (of, _), found in self._points.items() if of == suite for name in found))
 
     def has(self, suite: str, case: str, allocator: str, point: Point) -> bool:
-        """Whether the point has a row with exactly its values. A row of a run with other settings, as another heap size, does not count."""
+        """Whether the point has a row with exactly its values. A row of a run with other settings, such as another heap size, does not count."""
         return frozenset(point.fields.items()) in self._points.get((suite, case), {}).get(allocator, ())
 
 
 def coverage_of(suite: Suite, case: Case, rows: Rows, allocators: Collection[str], plot: Plot | None = None) -> Coverage:
-    """The coverage of a case by `allocators`, or of those of its points that a plot shows."""
+    """The coverage of a case by `allocators`. With a plot, only the points that the plot shows are counted."""
     measured = in_full = 0
     for name in allocators:
         for point in case.points(allocator=name):
@@ -91,9 +91,9 @@ def coverage_of_suite(suite: Suite, rows: Rows) -> Coverage:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper, as a case of a suite repeats it."""
+    """A figure of a paper, and the case of a suite that measures it again."""
 
-    name: str  # as `figure 9c`
+    name: str  # for example `figure 9c`
     suite: str
     case: str
     metrics: tuple[str, ...]

@@ -64,8 +64,8 @@ class Found:
     """The readings of a side, and the allocators that have none."""
 
     readings: tuple[Reading, ...]
-    missing: tuple[str, ...] = ()  # allocators of the side without any row there
-    unsupported: Mapping[str, str] = field(default_factory=dict)  # allocators that cannot do it, and why
+    missing: tuple[str, ...] = ()  # allocators of the side that have no row in its case
+    unsupported: Mapping[str, str] = field(default_factory=dict)  # allocators that do not support the case, and why
 
 
 class Evidence:
