@@ -29,7 +29,7 @@ class Draw:
         """The numbers in rising order. A seed gives the same numbers on every machine, as Python promises for random()."""
         source = random.Random(seed)
         found: set[int] = set()
-        # The loop ends: the range has at least `count` numbers, and each of them comes up sooner or later.
+        # Ends: the range has at least `count` numbers, and each of them comes up sooner or later.
         while len(found) < self.count:
             found.add(self.low + int(source.random() * (self.high - self.low + 1)))
         return tuple(sorted(found))
@@ -156,7 +156,7 @@ def _by_rule(values: Any, path: Path, where: str, lists: Mapping[str, Any]) -> A
     if times < 2:
         raise UserError(f"{path}: {where}: times must be 2 or more")
     found = []
-    # The loop ends: each number is at least twice the one before.
+    # Ends: each number is at least twice the one before.
     while first <= last:
         found.append(first)
         first *= times
