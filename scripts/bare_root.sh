@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs commands in a machine as bare as can be.
+# Runs commands in a root file system that has only Debian's essential packages, apt, python3 and g++.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -7,22 +7,21 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 2; }
 
 usage="usage: sudo scripts/bare_root.sh [COMMAND...]
 
-  Runs each COMMAND, in a shell, in a machine as bare as can be: Debian's essential packages with apt, python3 and g++, an ordinary user, and a
-  copy of this checkout without what was built. Without a COMMAND it runs ./demo and ./test, one after the other in one copy.
+  Runs each COMMAND in a shell, as an ordinary user, in a root file system that has only Debian's essential packages, apt, python3 and g++, and a
+  copy of this checkout without build folders. Without a COMMAND it runs ./demo and then ./test, in the same copy.
 
-  The packages are those of the Debian that this machine is, from where this machine gets its own; how it reaches them, and PyPI, is copied.
-  What it needs lies in build/bare_root: the packages of the root, which the next call takes again, and the root of the last call with all
-  that the commands have built and logged.
-  Exit code: that of the first COMMAND that fails, 0 where all passed, 2 where the root cannot be made."
+  The root has the Debian release of this machine, and its packages come from the same sources. The settings for the network are copied.
+  build/bare_root keeps the packages, which the next call uses again, and the root of the last call with everything that the commands built.
+  Exit code: that of the first COMMAND that fails; 0 if all passed; 2 if the root cannot be made."
 case ${1:-} in
   -h | --help)
     printf '%s\n' "$usage"
     exit 0
     ;;
-  -*) fail "unknown option '$1': a COMMAND, as './test --fast', and --help are what there is" ;;
+  -*) fail "unknown option '$1': give a COMMAND, as './test --fast', or --help" ;;
 esac
-[ "$(id -u)" = 0 ] || fail "a root can be made and entered by root alone, and this is $(id -un): call it with sudo"
-command -v mmdebstrap >/dev/null || fail "a bare root is made by mmdebstrap, which is not installed: apt-get install mmdebstrap"
+[ "$(id -u)" = 0 ] || fail "only the user root can make and enter a root file system, and this is $(id -un): call the script with sudo"
+command -v mmdebstrap >/dev/null || fail "mmdebstrap, which makes the root file system, is not installed: apt-get install mmdebstrap"
 [ "$#" -gt 0 ] || set -- ./demo ./test
 folder=$PWD/build/bare_root
 archive=$folder/root.tar
@@ -46,7 +45,7 @@ rm -rf --one-file-system "$root"
 mkdir "$root"
 tar -C "$root" --numeric-owner -xf "$archive"
 
-# The way to the network, as this machine has it.
+# Copies the settings for the network from this machine.
 cp -L /etc/resolv.conf /etc/hosts "$root/etc/"
 apt-config dump | grep -E '^Acquire::(.*Proxy|.*CaInfo|Check-Valid-Until|Check-Date)' >"$root/etc/apt/apt.conf.d/90-as-outside" || true
 [ ! -e /etc/pip.conf ] || cp -L /etc/pip.conf "$root/etc/"
@@ -64,7 +63,7 @@ mkdir "$root$here"
 git ls-files -z -co --exclude-standard | tar --null --ignore-failed-read -T - -cf - | tar -C "$root$here" -xf -
 chroot "$root" chown -R $user: "$here"
 
-# Everything that the commands start ends with them, and so do the mounts.
+# The commands run in namespaces of their own, so that all their processes and the mounts end with them.
 enter='set -e
 root=$1 here=$2 user=$3; shift 3
 mount -t proc proc "$root/proc"

@@ -1,7 +1,7 @@
-"""Prints the tests of a build that must run again: those whose programs are not what they were when the tests last passed, and those that have not passed.
+"""Chooses the tests of a build that must run again: the tests that have not passed, and those whose programs have changed since they passed.
 
-usage: changed_tests.py choose BUILD         writes their names into BUILD/chosen_tests.txt, for ctest --tests-from-file, and says how many they are
-       changed_tests.py passed BUILD JUNIT   notes in BUILD/passed_tests.json what passed in a run of ctest
+usage: changed_tests.py choose BUILD         writes their names into BUILD/chosen_tests.txt, for ctest --tests-from-file, and prints their number
+       changed_tests.py passed BUILD JUNIT   notes in BUILD/passed_tests.json the tests that passed in a run of ctest
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ State = dict[str, dict[str, int]]
 
 
 def files_of(test: dict[str, Any], build: Path) -> dict[str, int]:
-    """The built files that a test's command or its property REQUIRED_FILES names, and when each was written."""
+    """The built files that a test's command or its property REQUIRED_FILES names, each with the time of its last change in nanoseconds."""
     words = list(test["command"])
     for each in test.get("properties", []):
         if each["name"] == "REQUIRED_FILES":
@@ -37,7 +37,7 @@ def tests_of(build: Path) -> State:
 def read_state(file: Path) -> State:
     try:
         state = json.loads(file.read_text())
-    except (OSError, ValueError):  # none yet, or one that was being written when the machine stopped
+    except (OSError, ValueError):  # the file does not exist yet, or was cut off when the machine stopped
         return {}
     return state if isinstance(state, dict) else {}
 

@@ -1,4 +1,4 @@
-"""Writes what each command of `gpuheap` says of itself to a JSON file, for the documentation site.
+"""Writes the help texts of all commands of `gpuheap` to a JSON file, for the documentation site.
 
 The file maps the words of a command to {usage, help, arguments: [[name, text]], options: [[names, text]], commands: [[name, text]]}.
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def commands(command: Any, parent: Any = None, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """The command, those below it, and so on, each with the words that call it and its context."""
+    """The command and all commands below it, each with the words that call it and its context."""
     name = words[-1] if words else "gpuheap"
     context = command.context_class(command, info_name=name, parent=parent, **command.context_settings)
     yield words, command, context
@@ -33,12 +33,12 @@ def commands(command: Any, parent: Any = None, words: tuple[str, ...] = ()) -> I
 
 
 def plain(text: str | None) -> str:
-    """Paragraphs, each on one line."""
+    """The text with each paragraph on one line."""
     return "\n\n".join(" ".join(part.split()) for part in re.split(r"\n\s*\n|\f|\b\n", text or "") if part.strip())
 
 
 def described(words: tuple[str, ...], command: Any, context: Any) -> dict[str, Any]:
-    if not command.add_help_option:  # it hands --help on to a program of its own, which need not be built
+    if not command.add_help_option:  # this command passes --help to another program, which may not be built
         return {"text": usage_text(Layout(ROOT))}
     arguments, options = [], []
     for parameter in command.get_params(context):

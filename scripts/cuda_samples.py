@@ -1,12 +1,12 @@
-"""Counts the files of a checkout of NVIDIA's public CUDA samples that nvcc compiles, and those of them that the rewriter reads.
+"""Counts the files of NVIDIA's public CUDA samples that nvcc compiles, and how many of these the rewriter reads.
 
     git clone https://github.com/NVIDIA/cuda-samples && git -C cuda-samples checkout COMMIT
     python scripts/cuda_samples.py cuda-samples --table build/cuda_samples.csv
 
-A file that nvcc compiles is one of which it makes PTX, as C++20 and for sm_90, with the samples' own folders of headers. A file that the rewriter reads is one
-that it parses, and whose rewritten text it compiles to LLVM's form. A table that is there already is gone on with: a file in it is not tried again.
+nvcc compiles a file if it makes PTX from it, as C++20 for sm_90, with the samples' own folders of headers. The rewriter reads a file if it parses the file,
+and compiles the rewritten text to LLVM's representation. An existing table is continued: the files in it are not tried again.
 
-Exit codes: 0 at least 97 % are read, 1 fewer, 2 it cannot run, 130 interrupted."""
+Exit codes: 0 at least 97 % are read, 1 fewer are read, 2 the script cannot run, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELDS = ["file", "nvcc", "rewriter", "reason"]
 
 
 def includes(checkout: Path, file: Path) -> list[str]:
-    """The folders that the samples' own build looks into: the shared ones, and those beside the source."""
+    """The folders of headers that the samples' own build uses: the shared folders, and those next to the source."""
     shared = [checkout / "Common", checkout / "Common" / "UtilNPP"]
     own = [
         file.parent,
@@ -39,7 +39,7 @@ def run(command: list[str], seconds: int) -> subprocess.CompletedProcess[str]:
 
 
 def read_with_headers(tool: Path, file: Path, options: list[str]) -> subprocess.CompletedProcess[str]:
-    """The rewriter on a file, and on the headers of the sample that it asks for because they allocate."""
+    """Runs the rewriter on a file. If the rewriter asks for headers of the sample, because they allocate, runs it again with these."""
     named = [str(file)]
     while True:
         read = run([str(tool), "--quiet", *named, "--", *options], 600)
@@ -51,7 +51,7 @@ def read_with_headers(tool: Path, file: Path, options: list[str]) -> subprocess.
 
 
 def try_file(nvcc: str, tool: Path, checkout: Path, file: Path) -> dict[str, str]:
-    """A row of the table."""
+    """Compiles and rewrites a file, and returns its row of the table."""
     row = {
         "file": str(file.relative_to(checkout)),
         "nvcc": "no",
@@ -96,11 +96,11 @@ def try_file(nvcc: str, tool: Path, checkout: Path, file: Path) -> dict[str, str
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="How many files of the CUDA samples nvcc compiles, and the rewriter reads.")
+    parser = argparse.ArgumentParser(description="Counts the files of the CUDA samples that nvcc compiles, and how many of these the rewriter reads.")
     parser.add_argument(
         "checkout",
         type=Path,
-        help="folder of a checkout of https://github.com/NVIDIA/cuda-samples",
+        help="the folder of a checkout of https://github.com/NVIDIA/cuda-samples",
     )
     parser.add_argument(
         "--tool",
@@ -112,7 +112,7 @@ def main() -> int:
         "--table",
         type=Path,
         default=ROOT / "build" / "cuda_samples.csv",
-        help="what is found, a row for each file",
+        help="the CSV file of the results, with a row for each file",
     )
     asked = parser.parse_args()
     files = sorted(asked.checkout.rglob("*.cu"))
@@ -124,7 +124,7 @@ def main() -> int:
         ),
         (
             nvcc is None,
-            "nvcc is not there: install the CUDA toolkit, or put it into PATH",
+            "nvcc is not found: install the CUDA toolkit, or put nvcc on PATH",
         ),
         (
             not asked.tool.exists(),
@@ -154,14 +154,14 @@ def main() -> int:
             )
     except KeyboardInterrupt:
         print(
-            f"stopped after {len(rows)} of {len(files)} files; the same command goes on from {asked.table}",
+            f"stopped after {len(rows)} of {len(files)} files: the same command continues from {asked.table}",
             file=sys.stderr,
         )
         return 130
     compiled = [row for row in rows.values() if row["nvcc"] == "yes"]
     read = [row for row in compiled if row["rewriter"] == "yes"]
     percent = 100 * len(read) / len(compiled) if compiled else 0.0
-    print(f"{len(files)} files, of which nvcc compiles {len(compiled)}, of which the rewriter reads {len(read)}: {percent:.1f} %")
+    print(f"{len(files)} files: nvcc compiles {len(compiled)}, and the rewriter reads {len(read)} of these: {percent:.1f} %")
     return 0 if percent >= BOUND_PERCENT else 1
 
 

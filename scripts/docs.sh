@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Builds the documentation site out of docs/ and the headers' comments; warnings are errors.
+# Builds the documentation site from docs/ and the headers' comments. Warnings are errors.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 usage="usage: scripts/docs.sh [--help]
 
-  Builds the documentation: build/docs/html/index.html, which opens in a browser without a server. A minute at first, then 20 seconds.
-  Needs Doxygen (sudo apt-get install doxygen) and Python 3.11; the packages of docs/requirements.txt go into build/venv-docs.
+  Builds the documentation: build/docs/html/index.html, which opens in a browser without a server. It takes a minute at first, and then 20 seconds.
+  It needs Doxygen (sudo apt-get install doxygen) and Python 3.11. The packages of docs/requirements.txt are installed into build/venv-docs.
 
-  Exit code: 0 it is built without a warning, 1 a page has a mistake, 2 something that it needs is missing."
+  Exit code: 0 if the site is built without a warning, 1 if a page has a mistake, 2 if a tool is missing."
 case ${1:-} in
   '') ;;
   -h | --help)
@@ -16,7 +16,7 @@ case ${1:-} in
     exit 0
     ;;
   *)
-    printf "scripts/docs.sh: unknown option '%s': --help is what there is\n" "$1" >&2
+    printf "scripts/docs.sh: unknown option '%s': the only option is --help\n" "$1" >&2
     exit 2
     ;;
 esac

@@ -1,10 +1,10 @@
-"""Runs generated kernels apart and together, file by file, until as many are done as were asked for; a finding names its seed and its kernel.
+"""Compares generated kernels with their rewritten forms, in which threads allocate together. A finding names its seed and its kernel.
 
     python scripts/nightly_coalesce.py --kernels 20000 --seed 1
-    python scripts/nightly_coalesce.py --mutants       the other way round: each part of the analysis is left out, and a kernel must find that
+    python scripts/nightly_coalesce.py --mutants       leaves out one part of the analysis after the other; a kernel must show that it is missing
 
 Needs the targets gpuheap_coalesce and gpuheap_simulator of the preset `host`, and with --mutants gpuheap_coalesce_mutants.
-Exit codes: 0 nothing found, 1 findings, 2 it cannot run."""
+Exit codes: 0 nothing found, 1 findings, 2 the script cannot run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ import mutants  # noqa: E402
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Rewritten kernels do what they did before: many generated ones, under several schedules.")
-    parser.add_argument("--kernels", type=int, default=20_000, help="how many in all (default 20000)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first file (default 1)")
-    parser.add_argument("--in-file", type=int, default=400, help="kernels of one file (default 400)")
-    parser.add_argument("--schedules", type=int, default=4, help="for each kernel (default 4)")
+    parser = argparse.ArgumentParser(description="Checks that generated kernels, after rewriting, give the same results under several schedules.")
+    parser.add_argument("--kernels", type=int, default=20_000, help="the number of kernels (default 20000)")
+    parser.add_argument("--seed", type=int, default=1, help="the seed of the first file (default 1)")
+    parser.add_argument("--in-file", type=int, default=400, help="the number of kernels in a file (default 400)")
+    parser.add_argument("--schedules", type=int, default=4, help="the number of schedules of each kernel (default 4)")
     parser.add_argument(
         "--tool",
         type=Path,
@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument(
         "--mutants",
         action="store_true",
-        help="leave each part of the analysis out, until a kernel finds it; at most 9 files for each",
+        help="leave out each part of the analysis in turn, until a kernel shows that it is missing; at most 9 files for each part",
     )
     asked = parser.parse_args()
     if asked.mutants:
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def try_mutants(seed: int) -> int:
-    """One line for each part of the analysis: what finds that it is left out."""
+    """Prints for each part of the analysis the kernel that shows that it is left out. Returns the exit code."""
     missed = 0
     try:
         for part in mutants.parts():
@@ -65,19 +65,19 @@ def try_mutants(seed: int) -> int:
                     Path(folder),
                 )
             missed += not found
-            print(f"without {part}: {found or 'NOTHING FINDS IT'}", flush=True)
+            print(f"without {part}: {found or 'NO KERNEL SHOWS IT'}", flush=True)
     except RuntimeError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 2
-    print(f"{missed} of {len(mutants.parts())} are not found")
+    print(f"{missed} of {len(mutants.parts())} parts can be left out without a finding")
     return 1 if missed else 0
 
 
 def try_kernels(asked: argparse.Namespace) -> int:
-    """Until as many are done as were asked for."""
+    """Compares files of kernels, until as many kernels are done as were asked for. Returns the exit code."""
     done = may = are = findings = 0
     lost: Counter[str] = Counter()
     seed = asked.seed
@@ -99,7 +99,7 @@ def try_kernels(asked: argparse.Namespace) -> int:
             lost += outcome.lost
             findings += len(outcome.findings)
             print(
-                f"{done} kernels, {findings} findings, {are} of {may} calls that may be coalesced are",
+                f"{done} kernels, {findings} findings; {are} of the {may} calls that may be coalesced are coalesced",
                 flush=True,
             )
             seed += 1

@@ -1,12 +1,12 @@
-"""Runs the fuzz targets of tests/fuzz, each until it has made as many executions as were asked for; a finding is a file that shows it again.
+"""Runs the fuzz targets of tests/fuzz, each for a number of executions. A finding is kept as a file, an input that repeats it.
 
     python scripts/nightly_fuzz.py                            10^8 executions of each target: about an hour of a core each, four for capi
-    python scripts/nightly_fuzz.py --seconds 1800             as many as half an hour makes; the next night goes on
+    python scripts/nightly_fuzz.py --seconds 1800             half an hour of each target; the next run continues
     python scripts/nightly_fuzz.py --executions 100000 trace  one target, briefly
 
-Executions add up. build/fuzz/executions.csv has a row for each piece of a run, with the target's build; a target whose code has changed begins anew.
-New inputs that a run finds stay in build/fuzz/grown, where the next run begins. Needs clang with libFuzzer (apt-get install clang-19 libclang-rt-19-dev) and
-CMake; builds into build/fuzz. Exit codes: 0 nothing found, 1 findings, 2 it cannot run or was stopped."""
+The executions of several runs add up. build/fuzz/executions.csv has a row for each piece of a run, with the target's build; a target whose code has changed
+begins anew. New inputs that a run finds stay in build/fuzz/grown, from which the next run begins. Needs clang with libFuzzer (apt-get install clang-19
+libclang-rt-19-dev) and CMake; builds into build/fuzz. Exit codes: 0 nothing found, 1 findings, 2 the script cannot run or was stopped."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES, CORPUS, BUILD = ROOT / "tests" / "fuzz" / "targets", ROOT / "tests" / "fuzz" / "corpus", ROOT / "build" / "fuzz"
 TARGETS = tuple(sorted(path.name for path in CORPUS.iterdir() if path.is_dir()))
-OF_CUDA = ("capi", "code")  # built where CUDA's headers are
-LONGEST = {"capi": 256, "code": 4096}  # bytes of an input; the files that the others read say all that they can say in fewer
+OF_CUDA = ("capi", "code")  # built only if CUDA's headers are found
+LONGEST = {"capi": 256, "code": 4096}  # the longest input in bytes
 LONGEST_OF_OTHERS = 1024
-PIECE_S = 300  # of a run, after which its executions are noted down
+PIECE_S = 300  # the seconds of a piece of a run; the executions are recorded after each piece
 COLUMNS = ("ended", "target", "build", "executions", "seconds", "finding")
-# Readers refuse by exceptions. At each, AddressSanitizer clears the frames that it keeps for use after return. This, and the stacks of allocations, take
-# four fifths of the time. A short run has both, and the stacks of a finding come when its file is run by hand.
+# A reader refuses an input by an exception. At each exception, AddressSanitizer clears the frames that it keeps to detect uses after return. This, and the
+# call stacks of allocations, take four fifths of the time, so long runs go without both. A finding shows its call stacks if its file is run by hand.
 FAST = "malloc_context_size=0:detect_stack_use_after_return=0:quarantine_size_mb=16"
 
 
 class CannotRun(Exception):
-    """One line says why."""
+    """The targets cannot be built. The text says why in one line."""
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,11 @@ class Outcome:
     target: str
     executions: int
     finding: Path | None
-    text: str  # of the finding
+    text: str  # the message of the finding
 
 
 def find_clang() -> str:
-    """A clang++ that links libFuzzer."""
+    """The first clang++ that links libFuzzer. Raises CannotRun if there is none."""
     for name in ("clang++-19", "clang++-20", "clang++-21", "clang++-22", "clang++", "clang++-18", "clang++-17", "clang++-16", "clang++-15", "clang++-14"):
         path = shutil.which(name)
         if path is None:
@@ -74,12 +74,12 @@ def build(clang: str, folder: Path = BUILD) -> None:
     ):
         ran = subprocess.run(command, capture_output=True, text=True, check=False)
         if ran.returncode != 0:
-            last = [line for line in (ran.stdout + ran.stderr).splitlines() if "error" in line.lower()] or ["it says no more"]
+            last = [line for line in (ran.stdout + ran.stderr).splitlines() if "error" in line.lower()] or ["it printed no error"]
             raise CannotRun(f"{' '.join(command[:2])} fails: {last[0]}")
 
 
 def run(target: str, executions: int, seconds: int, seed: int, folder: Path = BUILD, *, fast: bool = False) -> Outcome:
-    """Runs a target from its committed corpus and what earlier runs have added, for so many executions, or seconds if they are not 0."""
+    """Runs a target from its committed corpus and the inputs of earlier runs, for `executions`, or for `seconds` if they are fewer and not 0."""
     grown, findings = folder / "grown" / target, folder / "findings" / target
     grown.mkdir(parents=True, exist_ok=True)
     findings.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def run(target: str, executions: int, seconds: int, seed: int, folder: Path = BU
 
 
 class Tally:
-    """The executions of each target's build, as executions.csv has them."""
+    """The numbers of executions of each target's build, kept in executions.csv."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -118,7 +118,7 @@ class Tally:
         if path.exists():
             with path.open(newline="") as file:
                 rows = [row for row in csv.DictReader(file) if None not in row.values() and set(row) == set(COLUMNS)]
-        # Written anew: a row that was being written when the machine stopped is no row.
+        # The file is written anew, without a row that was cut off when the machine stopped.
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -145,10 +145,10 @@ def build_of(target: str, folder: Path = BUILD) -> str:
 
 @dataclass
 class Night:
-    """The targets take turns, a piece each, so that a night that is too short has run all of them."""
+    """Runs several targets. They take turns, a piece each, so that even a run that is stopped early has run all of them."""
 
     executions: int
-    seconds: int  # of each target; 0: no bound
+    seconds: int  # the limit for each target; 0: none
     seed: int
     tally: Tally
     folder: Path = BUILD
@@ -158,7 +158,7 @@ class Night:
         waiting, findings, lock = deque((name, build_of(name, self.folder), 0.0) for name in targets), [], threading.Lock()
 
         def work() -> None:
-            # Ends: a target comes back only after a piece, which makes executions and takes time, both of which are bounded.
+            # Ends: a target waits again only after a piece, which makes at least one execution, and the executions are bounded.
             while True:
                 with lock:
                     if not waiting:
@@ -185,11 +185,11 @@ class Night:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"of {', '.join(TARGETS)}; default: all")
-    parser.add_argument("--executions", type=int, default=100_000_000, help="of each target's build, with those of earlier runs (default 10^8)")
-    parser.add_argument("--seconds", type=int, default=0, help="the most for each target; 0: no bound (default)")
-    parser.add_argument("--seed", type=int, default=0, help="of libFuzzer; 0: another one each time (default)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="targets at once (default: one for each core)")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"run only these targets, of {', '.join(TARGETS)}; default: all")
+    parser.add_argument("--executions", type=int, default=100_000_000, help="the executions of each target's build, with earlier runs (default 10^8)")
+    parser.add_argument("--seconds", type=int, default=0, help="the time limit of each target; 0: none (default)")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of libFuzzer; 0: another one in each run (default)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="the number of targets at the same time (default: the cores)")
     asked = parser.parse_args()
     for name in asked.targets:
         if name not in TARGETS:
@@ -205,7 +205,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("stopped: the same command goes on", file=sys.stderr)
+        print("stopped: the same command continues", file=sys.stderr)
         return 2
     for name in wanted:
         made, found = tally.of(name, build_of(name)), [each for each in findings if each.target == name]

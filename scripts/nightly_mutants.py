@@ -2,7 +2,7 @@
 
     python scripts/nightly_mutants.py [NAME ...]
 
-Needs the target gpuheap_simulator of the preset `host`. Exit codes: 0 all were found, 1 some were not, 2 it cannot run."""
+Needs the target gpuheap_simulator of the preset `host`. Exit codes: 0 all mutants were found, 1 some were not, 2 the script cannot run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import protocol_mutants as mutants  # noqa: E402  (of the folder above)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Each mutant of the default allocator's protocol fails under some schedule.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="words of the mutants' names; default: all mutants")
+    parser = argparse.ArgumentParser(description="Checks that each mutant of the default allocator's protocol fails under some schedule.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="run only the mutants whose names contain one of these words; default: all mutants")
     asked = parser.parse_args()
     if not mutants.SIMULATOR.exists():
         print(f"error: {mutants.SIMULATOR} is not there: cmake --build --preset host --target gpuheap_simulator", file=sys.stderr)

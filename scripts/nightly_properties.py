@@ -1,9 +1,9 @@
-"""Runs the properties of tests/python/test_properties.py on other inputs again and again, each for as long as was asked for.
+"""Runs the properties of tests/python/test_properties.py on new random inputs, each for a given time.
 
     python scripts/nightly_properties.py                 an hour for each test
     python scripts/nightly_properties.py --seconds 30 tables dumps
 
-Exit codes: 0 nothing found, 1 findings, with the seed that shows each again, 2 it cannot run."""
+Exit codes: 0 nothing found, 1 findings, each printed with the seed that repeats it, 2 the script cannot run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests" / "python" / "test_properties.py"
 NAMES = re.findall(r"^def test_(\w+)\(", TESTS.read_text(), re.MULTILINE)
-EXAMPLES = 2000  # of one process
+EXAMPLES = 2000  # the number of inputs in one process
 
 
 def run(name: str, seconds: int) -> tuple[int, str]:
-    """How many inputs there were, and the seed that failed, with the last line of what was said; "" if none did."""
+    """Returns the number of inputs, and for a failure the last line of its message and the command that repeats it; "" if nothing failed."""
     end, made = time.monotonic() + seconds, 0
-    # Ends: each pass takes time, and the first that begins after the end is none.
+    # Ends: each pass takes time, and only the first pass may begin after `end`.
     while made == 0 or time.monotonic() < end:
         variables = {"GPUHEAP_EXAMPLES": str(EXAMPLES), "GPUHEAP_EXAMPLES_SEED": str(secrets.randbelow(2**32))}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{TESTS}::test_{name}"]
@@ -40,8 +40,8 @@ def run(name: str, seconds: int) -> tuple[int, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}; default: all")
-    parser.add_argument("--seconds", type=int, default=3600, help="for each (default 3600)")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"run only these properties, of {', '.join(NAMES)}; default: all")
+    parser.add_argument("--seconds", type=int, default=3600, help="the time for each property (default 3600)")
     asked = parser.parse_args()
     for name in asked.names:
         if name not in NAMES:

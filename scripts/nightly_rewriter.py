@@ -1,9 +1,9 @@
-"""Gives the rewriter its test cases with a few mistakes in each: it must answer each file, in time, with an exit code that it documents.
+"""Runs the rewriter on its test cases with a few mistakes in each. It must answer each file in time, with an exit code that it documents.
 
     python scripts/nightly_rewriter.py --mutations 10000 --seed 1
 
-A finding is kept in build/rewriter_findings, and named with its seed: `--seed N --mutations 1` makes that file again. Needs the target gpuheap_coalesce of
-the preset `host`. Exit codes: 0 nothing found, 1 findings, 2 it cannot run."""
+A finding is kept in build/rewriter_findings, and printed with its seed: `--seed N --mutations 1` repeats that file. Needs the target gpuheap_coalesce of
+the preset `host`. Exit codes: 0 nothing found, 1 findings, 2 the script cannot run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOOL = ROOT / "build" / "host" / "tools" / "coalesce" / "gpuheap-coalesce"
 KEPT = ROOT / "build" / "rewriter_findings"
 LIMIT_S = 60
 TOKEN = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|\w+|\s+|.', re.DOTALL)
-# Texts that replace a token: words that the rewriter looks for, and texts that break a parse.
+# The texts that replace a token: words that the rewriter looks for, and texts that break a parse.
 WORDS = (
     *"malloc free calloc new delete return if else for while do switch goto const static template __device__ __global__ __shared__ threadIdx blockIdx".split(),
     *"sizeof auto void int char* size_t 0 -1 1 4294967296 sizeof(int) nullptr __syncthreads() { } ( ) [ ] ; , & * :: ? : = == += << // /* \" ' # \\".split(),
@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def finding(self) -> str:
-        """What is wrong, or nothing."""
+        """The rewriter's mistake as the end of a sentence; "" if it made none."""
         if self.code == 124:
             return f"takes more than {LIMIT_S} s"
         if self.code < 0:
@@ -67,7 +67,7 @@ def kind_of(token: str) -> str:
 
 
 def mutated(seed: int) -> tuple[str, str]:
-    """The name of a case, and its text with one to five mistakes, of which most leave a program that can be read."""
+    """The name of a case, and its text with one to five mistakes. Most mistakes leave a program that can be parsed."""
     chance = random.Random(seed)
     case = chance.choice(CASES)
     text = case.read_text()
@@ -79,7 +79,7 @@ def mutated(seed: int) -> tuple[str, str]:
         place, other = chance.choice(solid), chance.choice(solid)
         how = chance.randrange(24)
         if how >= 8:
-            # A word for a word, a number for a number, an operator for an operator, of the same file.
+            # Another token of the same kind from the same file: a word for a word, an operator for an operator; for a number, a usual number.
             alike = [tokens[k] for k in solid if kind_of(tokens[k]) == kind_of(tokens[place])]
             numbers = ("0", "1", "2", "31", "32", "33", "1024", "4294967296", "-1")
             tokens[place] = chance.choice(numbers) if tokens[place].isdigit() else chance.choice(alike)
@@ -92,7 +92,7 @@ def mutated(seed: int) -> tuple[str, str]:
         elif how == 3:
             tokens.insert(place, f" {chance.choice(WORDS)} ")
         elif how == 4:
-            tokens[place] = tokens[other]  # another name of the same file
+            tokens[place] = tokens[other]  # any other token of the same file
         elif how == 5:
             lines = "".join(tokens).splitlines(keepends=True)
             lines.insert(chance.randrange(len(lines) + 1), chance.choice(chance.choice(CASES).read_text().splitlines(keepends=True)))
@@ -103,7 +103,7 @@ def mutated(seed: int) -> tuple[str, str]:
             tokens = lines
         else:
             begin, end = sorted((place, other))
-            tokens = tokens[:end] + tokens[begin:]  # a part twice
+            tokens = tokens[:end] + tokens[begin:]  # a part of the text appears twice
             if len(tokens) > 20_000:
                 tokens = tokens[:20_000]
         text = "".join(tokens)
@@ -128,10 +128,10 @@ def try_one(tool: Path, seed: int) -> Outcome:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mutations", type=int, default=10_000, help="how many (default 10000)")
-    parser.add_argument("--seed", type=int, default=1, help="of the first (default 1)")
+    parser.add_argument("--mutations", type=int, default=10_000, help="the number of files (default 10000)")
+    parser.add_argument("--seed", type=int, default=1, help="the seed of the first file (default 1)")
     parser.add_argument("--tool", type=Path, default=Path(os.environ.get("GPUHEAP_COALESCE", TOOL)), help="the rewriter (default: that of the preset host)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="files at once (default: one for each core)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="the number of files at the same time (default: the cores)")
     asked = parser.parse_args()
     if not asked.tool.exists():
         print(f"error: {asked.tool} is not there: cmake --build --preset host --target gpuheap_coalesce", file=sys.stderr)

@@ -1,22 +1,22 @@
-"""Translates the public C programs of MPI that tests/coalesce/public_programs.csv lists, from checkouts of their repositories, and compiles what comes out.
+"""Translates the public C programs of MPI that tests/coalesce/public_programs.csv lists, from checkouts of their repositories, and compiles the results.
 
-    python scripts/public_mpi.py CHECKOUTS                     each program is translated, or refused, as the list says
-    python scripts/public_mpi.py CHECKOUTS --nvcc              and nvcc makes PTX of each translated file; 2 to 10 seconds each
-    python scripts/public_mpi.py CHECKOUTS --nvcc --record     and the column `nvcc` of the list becomes what is found
-    python scripts/public_mpi.py CHECKOUTS --run               each prints in the simulator what it prints under Open MPI; 10 to 60 seconds each
-    python scripts/public_mpi.py CHECKOUTS --keep FOLDER       the translated files stay, in a folder of FOLDER for each program, to be compiled to objects
-                                                               on another machine: FOLDER/compile.sh GPUHEAP_INCLUDE JOBS > compiled.txt
-    python scripts/public_mpi.py --compiled compiled.txt       and what that has found goes into the list
+    python scripts/public_mpi.py CHECKOUTS                     checks that each program is translated, or refused, as the list says
+    python scripts/public_mpi.py CHECKOUTS --nvcc              also compiles each translated file to PTX with nvcc: 2 to 10 seconds each
+    python scripts/public_mpi.py CHECKOUTS --nvcc --record     also writes the outcome into the column `nvcc` of the list
+    python scripts/public_mpi.py CHECKOUTS --run               also compares the output in the simulator with that of Open MPI: 10 to 60 seconds each
+    python scripts/public_mpi.py CHECKOUTS --keep FOLDER       keeps the translated files, in a folder of FOLDER for each program, so that another machine
+                                                               can compile them: FOLDER/compile.sh GPUHEAP_INCLUDE JOBS > compiled.txt
+    python scripts/public_mpi.py --compiled compiled.txt       writes the outcome of compile.sh into the list
 
-CHECKOUTS/OWNER/NAME is a checkout of https://github.com/OWNER/NAME at the list's commit. A program is the file that is listed; if it needs functions of
-other files of its folder or of ../common, it is that file with those that define them and have no main. NPB's IS needs the header npbparams.h beside it, as
-`make is CLASS=S NPROCS=4` writes it with the suite's own template as config/make.def.
-The list says with how many ranks, arguments and input (`|` ends a line of it) a program runs: 4 ranks, none and none else. Outputs are compared
-without the order of lines, and numbers to three digits; not compared are the numbers of a kind of line that differ between two runs of Open MPI, and those of
-lines that speak of time.
---table keeps what is found, and a program in it is not tried again.
+CHECKOUTS/OWNER/NAME is a checkout of https://github.com/OWNER/NAME at the list's commit. A program is the listed file. If it calls functions that other
+files of its folder or of ../common define, the program includes those of these files that have no main. NPB's IS needs the header npbparams.h in its folder.
+`make is CLASS=S NPROCS=4` writes this header, with the suite's own template as config/make.def.
 
-Exit codes: 0 as the list says, 1 not, 2 it cannot run, 130 interrupted."""
+The list has the number of ranks, the arguments and the input of a program, with `|` for the end of a line. Without them, a program has 4 ranks, no argument
+and no input. Outputs are compared without regard to the order of lines, and numbers to three digits. Numbers are not compared in lines about time, nor in
+lines in which they differ between two runs of Open MPI. --table keeps the results, and a program in it is not tried again.
+
+Exit codes: 0 all programs are as the list says, 1 some are not, 2 the script cannot run, 130 interrupted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TOOL = ROOT / "build" / "host" / "tools" / "coalesce" / "gpuheap-coalesce"
 BUILD = ROOT / "build" / "host"
 SIMULATOR = BUILD / "simulator" / "libgpuheap_simulator.a"
 FIELDS = ["repository", "path", "translates", "nvcc", "prints", "reason"]
-SECONDS = 60  # a run of a program has them
+SECONDS = 60  # the time limit of a run of a program
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 OF_TIME = re.compile(r"time|second|\bsec\b|\d ?m?s\b|elapsed|clock|duration|latency|bandwidth|MB/s|Mop|resolution|precision", re.IGNORECASE)
 
@@ -53,7 +53,7 @@ def first_error(text: str) -> str:
 
 
 def missing_definition(said: str) -> str:
-    """The function that the tool asks another file for; "" if none."""
+    """The function that the tool needs from another file; "" if there is none."""
     found = re.search(r"the definition of `(\w+)` is (?:in none of|not among) the files given", said)
     return found[1] if found else ""
 
@@ -63,7 +63,7 @@ def defines(file: Path, function: str) -> bool:
 
 
 def translate(tool: Path, source: Path, folder: Path) -> tuple[subprocess.CompletedProcess[str], list[Path], list[Path]]:
-    """What the tool says, the C files that it was given, and the CUDA files in `folder`."""
+    """Translates a program into `folder`. Returns the result of the tool, the C files that it was given, and the CUDA files that it wrote."""
     near = [*sorted(source.parent.glob("*.c")), *sorted(source.parent.parent.glob("common/*.c"))]
     files = [source]
     while True:
@@ -76,7 +76,7 @@ def translate(tool: Path, source: Path, folder: Path) -> tuple[subprocess.Comple
 
 
 def keep(source: Path, made: Path, folder: Path) -> None:
-    """The translated files, and the headers that they share with the C program, in `folder`."""
+    """Copies the translated files, and the headers that they share with the C program, into `folder`."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(made, folder)
     for header in source.parent.glob("*.h"):
@@ -86,7 +86,7 @@ def keep(source: Path, made: Path, folder: Path) -> None:
 
 COMPILE = r"""#!/bin/sh
 # Compiles the programs of this folder to objects with nvcc: compile.sh INCLUDE JOBS, where INCLUDE is the folder of gpuheap's headers. Prints a line for each
-# program, its folder and `object` or `no`; what nvcc says is in FOLDER.log.
+# program: its folder, and `object` or `no`. The output of nvcc is in FOLDER.log.
 INCLUDE=$(realpath "$1") && export INCLUDE && cd "$(dirname "$0")" || exit 2
 find . -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort | xargs -P "$2" -I{} sh -c '
   for file in $(find "$1" -name "*.cu"); do
@@ -98,12 +98,12 @@ find . -mindepth 1 -maxdepth 1 -type d -printf '%f\n' | sort | xargs -P "$2" -I{
 
 
 def name_of(row: dict[str, str]) -> str:
-    """Of a program's folder under --keep."""
+    """The name of a program's folder under --keep."""
     return re.sub(r"\W+", "_", f"{row['repository']}/{row['path'].removesuffix('.c')}")
 
 
 def record(known: dict[tuple[str, str], dict[str, str]]) -> None:
-    """Writes what nvcc made of the programs into the list; a program that is not in the table keeps what is listed."""
+    """Writes the outcome of nvcc into the list. A program without an outcome keeps its entry."""
     with LIST.open(newline="") as listed:
         reader = csv.DictReader(listed)
         fields, rows = list(reader.fieldnames or []), list(reader)
@@ -118,7 +118,7 @@ def record(known: dict[tuple[str, str], dict[str, str]]) -> None:
 
 
 def take_compiled(file: Path, rows: list[dict[str, str]]) -> int:
-    """Writes what compile.sh has printed into the list; an exit code."""
+    """Writes the output of compile.sh into the list. Returns the exit code."""
     if not file.is_file():
         print(f"error: {file} is not there: compile.sh of --keep prints it", file=sys.stderr)
         return 2
@@ -131,7 +131,7 @@ def take_compiled(file: Path, rows: list[dict[str, str]]) -> int:
 
 
 def try_program(row: dict[str, str], source: Path, tool: Path, nvcc: str | None, kept: Path | None, *, runs: bool, shows: bool) -> dict[str, str]:
-    """A row of the table. Translated files are copied to `kept`, if there is one."""
+    """Tries a program, and returns its row of the table. Copies the translated files to `kept`, if that is given."""
     found = {"repository": row["repository"], "path": row["path"], "translates": "no", "nvcc": "", "prints": "", "reason": ""}
     with tempfile.TemporaryDirectory() as folder:
         made, sources, files = translate(tool, source, Path(folder))
@@ -154,7 +154,7 @@ def try_program(row: dict[str, str], source: Path, tool: Path, nvcc: str | None,
 
 
 def lines_by_kind(text: str, *, words: bool) -> dict[str, list[list[str]]]:
-    """Lines, or words, by what they are beside their numbers; of each kind the numbers by column, to three digits and sorted."""
+    """Groups lines, or words, by their text without numbers. Each group has its numbers by column, to three digits and sorted."""
     found: dict[str, list[list[str]]] = defaultdict(list)
     for unit in text.split() if words else filter(None, (" ".join(line.split()) for line in text.splitlines())):
         found[NUMBER.sub("#", unit)].append([f"{float(number):.3g}" for number in NUMBER.findall(unit)])
@@ -162,7 +162,7 @@ def lines_by_kind(text: str, *, words: bool) -> dict[str, list[list[str]]]:
 
 
 def are_alike(ours: str, theirs: list[str], *, words: bool) -> bool:
-    """Whether our output is that of Open MPI, of which there are two."""
+    """Whether our output equals that of Open MPI. `theirs` has the outputs of two runs."""
     first, second = (lines_by_kind(text, words=words) for text in theirs)
     found = lines_by_kind(ours, words=words)
     if found.keys() != first.keys():
@@ -179,7 +179,7 @@ def are_alike(ours: str, theirs: list[str], *, words: bool) -> bool:
 
 
 def simulator_options() -> list[str]:
-    """What programs of the simulator are compiled with, as this build has it."""
+    """The compiler's options for programs of the simulator, from this build."""
     commands = json.loads((BUILD / "compile_commands.json").read_text())
     words = shlex.split(next(one["command"] for one in commands if Path(one["file"]).name == "host_c_library_library.cpp"))
     kept = [word for word in words if word.startswith(("-I", "-D"))]
@@ -187,7 +187,7 @@ def simulator_options() -> list[str]:
 
 
 def run_both(row: dict[str, str], source: Path, sources: list[Path], files: list[Path], folder: Path, *, shows: bool) -> str:
-    """ "same", or how the program fails or differs; its translation is `files`, that of `sources`."""
+    """ "same", or how the program fails or differs. `sources` are the C files, and `files` are their translation."""
     arguments, ranks = shlex.split(row["arguments"]), row["ranks"] or "4"
     made = run(["mpicc", "-w", "-std=gnu11", "-O1", *map(str, sources), f"-I{source.parent}", "-o", str(folder / "processes"), "-lm"])
     if made.returncode != 0:
@@ -207,7 +207,7 @@ def run_both(row: dict[str, str], source: Path, sources: list[Path], files: list
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return 124, ""
-        # mpirun's own message about a program that ends with another code than 0 begins and ends with such a line.
+        # If a program ends with another code than 0, mpirun prints a message between two such lines.
         errors = re.sub(r"(?s)^-{60,}$.*", "", ran.stderr, flags=re.MULTILINE)
         said = ran.stdout + "".join(line for line in errors.splitlines(keepends=True) if not line.startswith("gpuheap: "))
         return ran.returncode, said.replace(command[-1 - len(arguments)], "program")
@@ -227,24 +227,24 @@ def run_both(row: dict[str, str], source: Path, sources: list[Path], files: list
 
 
 def at_commit(checkout: Path) -> str:
-    """The commit of a checkout; "" where there is none."""
+    """The commit of a checkout; "" if there is no checkout."""
     told = run(["git", "-C", str(checkout), "rev-parse", "HEAD"]) if checkout.is_dir() else None
     return told.stdout.strip() if told is not None and told.returncode == 0 else ""
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Whether the listed public programs of MPI translate, and compile.")
-    parser.add_argument("checkouts", type=Path, nargs="?", default=Path("."), help="folder with OWNER/NAME for each repository of the list")
-    parser.add_argument("--only", default="", help="programs whose repository and path contain this text")
-    parser.add_argument("--every", type=int, default=1, metavar="N", help="each Nth program alone: a sample")
-    parser.add_argument("--show", action="store_true", help="show outputs that are not alike")
-    parser.add_argument("--nvcc", action="store_true", help="compile what comes out to PTX")
-    parser.add_argument("--run", action="store_true", help="compare what comes out, in the simulator, with Open MPI's output")
+    parser = argparse.ArgumentParser(description="Checks that the listed public programs of MPI are translated as the list says, and compiles them.")
+    parser.add_argument("checkouts", type=Path, nargs="?", default=Path("."), help="the folder with OWNER/NAME for each repository of the list")
+    parser.add_argument("--only", default="", help="try only the programs whose repository and path contain this text")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="try only each Nth program, as a sample")
+    parser.add_argument("--show", action="store_true", help="show the outputs that differ")
+    parser.add_argument("--nvcc", action="store_true", help="compile the translated files to PTX")
+    parser.add_argument("--run", action="store_true", help="compare the output of the translated program in the simulator with that of Open MPI")
     parser.add_argument("--record", action="store_true", help="write the outcome of --nvcc into the list")
-    parser.add_argument("--keep", type=Path, help="folder for the translated files, to compile them elsewhere; every program is tried again")
-    parser.add_argument("--compiled", type=Path, help="what compile.sh of --keep has printed")
+    parser.add_argument("--keep", type=Path, help="keep the translated files in this folder, to compile them elsewhere; tries every program again")
+    parser.add_argument("--compiled", type=Path, help="the output of compile.sh of --keep")
     parser.add_argument("--tool", type=Path, default=TOOL, help="the rewriter (default: that of the preset host)")
-    parser.add_argument("--table", type=Path, default=ROOT / "build" / "public_mpi.csv", help="what is found, a row for each program")
+    parser.add_argument("--table", type=Path, default=ROOT / "build" / "public_mpi.csv", help="the CSV file of the results, with a row for each program")
     asked = parser.parse_args()
     with LIST.open(newline="") as listed:
         rows = [row for row in csv.DictReader(listed) if asked.only in f"{row['repository']}/{row['path']}"][:: max(1, asked.every)]
@@ -256,9 +256,9 @@ def main() -> int:
         (not rows, f"no program of the list contains '{asked.only}': see {LIST}"),
         (not asked.tool.exists(), f"{asked.tool} is not there: cmake --build --preset host --target gpuheap_coalesce"),
         (asked.run and not SIMULATOR.exists(), f"{SIMULATOR} is not there: cmake --build --preset host --target gpuheap_simulator"),
-        (asked.run and shutil.which("mpirun") is None, "mpirun is not there: install Open MPI: sudo apt-get install libopenmpi-dev openmpi-bin"),
+        (asked.run and shutil.which("mpirun") is None, "mpirun is not found: sudo apt-get install libopenmpi-dev openmpi-bin"),
         (asked.record and not asked.nvcc, "--record writes what --nvcc finds: ask for both"),
-        (asked.nvcc and nvcc is None, "nvcc is not there: install the CUDA toolkit, or put it into PATH"),
+        (asked.nvcc and nvcc is None, "nvcc is not found: install the CUDA toolkit, or put nvcc on PATH"),
         (wrong, "".join(f"{asked.checkouts / row['repository']} is not a checkout of commit {row['commit']}: git clone it there" for row in wrong[:1])),
     ):
         if missing:
@@ -291,7 +291,7 @@ def main() -> int:
             what = f"translates {found['translates']}, nvcc {found['nvcc'] or '-'}, prints {found['prints'] or '-'} {found['reason']}{mark}"
             print(f"{number} of {len(rows)}: {'/'.join(key)}: {what}", flush=True)
     except KeyboardInterrupt:
-        print(f"stopped; the same command goes on from {asked.table}", file=sys.stderr)
+        print(f"stopped: the same command continues from {asked.table}", file=sys.stderr)
         return 130
     if asked.record:
         record(known)

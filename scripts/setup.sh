@@ -1,8 +1,8 @@
 # shellcheck shell=bash disable=SC2034
-# What ./demo, ./test and .ci/run share: finding or fetching what they need, on any Debian or Ubuntu that has Python 3.10+ and g++. Sourced by bash.
+# ./demo, ./test and .ci/run source this file in bash. It finds or fetches the tools that they need, on any Debian or Ubuntu with Python 3.10+ and g++.
 #
-# Everything lands in build/: build/venv (Python packages, CMake, Ninja, libcu++), build/deps (Debian packages, when not root), build/logs.
-# The network is asked only for what is not there yet. What cannot be had is not an error but a line: see `skip`.
+# Everything is installed into build/: build/venv (Python packages, CMake, Ninja, libcu++), build/deps (Debian packages, without root), build/logs.
+# Only missing tools are fetched. A tool that cannot be fetched is not an error: `skip` notes which part is skipped without it.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit
 root=$PWD
@@ -10,14 +10,14 @@ logs=$root/build/logs
 deps=$root/build/deps
 python=$root/build/venv/bin/python
 mkdir -p "$logs"
-skipped=()         # lines for the end
-gpu_skipped=()     # likewise, for what needs a GPU
-python_skipped=()  # likewise, of Python tests alone
+skipped=()         # the skipped parts: lines that are printed at the end
+gpu_skipped=()     # the skipped parts that need a GPU
+python_skipped=()  # the parts that only Python tests skipped
 SECONDS=0
 
 export GPUHEAP_STARTED=$EPOCHSECONDS
 
-# A person's own shell, which CONTRIBUTING.md has source this, keeps its traps, and is not ended.
+# CONTRIBUTING.md tells a person to source this file in an interactive shell. That shell keeps its traps, and is not ended.
 interactive=false
 case $- in *i*) interactive=true ;; esac
 
@@ -28,20 +28,20 @@ fail() {
   exit 2
 }
 
-# skip WHAT: WHY AND WHAT TO DO: a line for the end, told once for each WHAT, however many steps meet it.
+# skip "WHAT: WHY AND WHAT TO DO": notes a skipped part, once for each WHAT.
 skip() {
   local line
   for line in "${skipped[@]}"; do [ "${line%%: *}" != "${*%%: *}" ] || return 0; done
   skipped+=("$*")
 }
 
-# Ends all steps when a person interrupts the script. Steps are in sessions of their own, and end the processes that they have started.
+# interrupted: ends the script if a person interrupts it. A step runs in a session of its own, and ends the processes that it started.
 step=
 interrupted() {
   trap '' INT TERM HUP
-  [ -n "$step" ] || step=$(jobs -pr)  # it may have begun just now
+  [ -n "$step" ] || step=$(jobs -pr)  # a step may have begun just now
   if [ -n "$step" ]; then
-    # Again and again: what has just started ignores the first ones.
+    # The signal is repeated, because a process that has just started ignores it.
     while kill -INT "$step" 2>/dev/null; do sleep 0.2; done
     wait "$step" || true
   fi
@@ -55,7 +55,7 @@ step() {
   local name=$1 log=$2 code=0
   shift 2
   if declare -F "$1" >/dev/null; then set -- bash -c '. scripts/setup.sh && "$@"' bash "$@"; fi
-  set -- env "PATH=$PATH" "$@"  # a python3 that chooses its version by a script puts that one's programs before ours
+  set -- env "PATH=$PATH" "$@"  # python3 may be a script that puts other folders first on PATH
   if $interactive; then
     "${system_python:-python3}" scripts/step.py "$name" "$log" "$@"
     return
@@ -68,7 +68,7 @@ step() {
   return "$code"
 }
 
-# logged NAME COMMAND...: runs it with its output in build/logs/NAME.log, and says how far it is; shows the log's end if it fails.
+# logged NAME COMMAND...: runs a command with its output in build/logs/NAME.log, and reports its progress. Prints the log's end if the command fails.
 logged() {
   local name=$1
   shift
@@ -81,31 +81,31 @@ logged() {
 is_root() { [ "$(id -u)" = 0 ]; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
-# apt_install PACKAGE...: as root. Tries the package lists that are there before it fetches new ones.
+# apt_install PACKAGE...: installs packages as root. Tries the existing package lists before it fetches new ones.
 apt_install() {
   local options=(-y -q --no-install-recommends -o DPkg::Lock::Timeout=300)
   export DEBIAN_FRONTEND=noninteractive
   apt-get install "${options[@]}" "$@" || { apt-get update -q && apt-get install "${options[@]}" "$@"; }
 }
 
-# apt_unpack PACKAGE...: as any user. Downloads the packages, with what they depend on that is not installed, and unpacks them into build/deps.
+# apt_unpack PACKAGE...: works for any user. Downloads the packages and their missing dependencies, and unpacks them into build/deps.
 apt_unpack() {
   local own=(-o "Dir::State::Lists=$deps/lists" -o "Dir::Cache=$deps/cache" -o Debug::NoLocking=1) names
   mkdir -p "$deps/lists/partial" "$deps/cache/archives/partial" "$deps/debs"
   # Package lists of the last hour are new enough.
   [ -n "$(find "$deps/lists" -maxdepth 1 -name '*_Packages*' -mmin -60)" ] || apt-get "${own[@]}" -q update || return 1
   names=$(apt-get "${own[@]}" -s --no-install-recommends install "$@" | awk '/^Inst / {print $2}') || return 1
-  # shellcheck disable=SC2086  # one word a package
+  # shellcheck disable=SC2086  # the list is split into one word for each package
   (cd "$deps/debs" && apt-get "${own[@]}" -q download $names) || return 1
   for deb in "$deps"/debs/*.deb; do dpkg -x "$deb" "$deps" || return 1; done
 }
 
-# links HEADER LIBRARY: whether g++ finds both, in the system or in build/deps.
+# links HEADER LIBRARY: whether g++ finds the header and the library, in the system or in build/deps.
 links() {
   echo 'int main() {}' | g++ -std=c++20 -include "$1" -x c++ - -I"$deps/usr/include" "-L$deps/usr/lib/$(g++ -dumpmachine)" "-l$2" -o /dev/null 2>/dev/null
 }
 
-# need_library PACKAGE HEADER LIBRARY WHAT_IT_IS_FOR: makes it available or notes what is skipped without it. Fails in that case.
+# need_library PACKAGE HEADER LIBRARY WHAT_IT_IS_FOR: installs a missing library. If that fails, notes that WHAT_IT_IS_FOR is skipped, and returns 1.
 need_library() {
   links "$2" "$3" && return 0
   if have apt-get && have dpkg; then
@@ -117,7 +117,7 @@ need_library() {
   return 1
 }
 
-# has_opencl_device: whether a program finds one, with what is in build/deps or without.
+# has_opencl_device: whether a program finds an OpenCL device, with the drivers of build/deps if there are any.
 has_opencl_device() {
   local vendors=$deps/etc/OpenCL/vendors probe=$root/build/opencl_probe libraries
   libraries=$deps/usr/lib/$(g++ -dumpmachine)
@@ -128,10 +128,10 @@ has_opencl_device() {
     '  if (clGetPlatformIDs(8, p, &n) != CL_SUCCESS) return 1;' \
     '  for (cl_uint i = 0; i < n && i < 8; ++i) if (clGetDeviceIDs(p[i], CL_DEVICE_TYPE_ALL, 0, nullptr, &found) == CL_SUCCESS && found) return 0;' \
     '  return 1;' '}' | g++ -x c++ - -I"$deps/usr/include" "-L$libraries" -lOpenCL -o "$probe" 2>/dev/null &&
-    bash -c '"$0"; exit' "$probe" 2>/dev/null  # a shell of its own, which says nothing where the library aborts
+    bash -c '"$0"; exit' "$probe" 2>/dev/null  # a shell of its own, which prints nothing if the library aborts
 }
 
-# need_opencl WHAT_IT_IS_FOR: OpenCL's headers and loader, and a device: a GPU's, or PoCL, which is the CPU. Likewise.
+# need_opencl WHAT_IT_IS_FOR: as need_library, for OpenCL's headers and loader, and a device: a GPU, or the CPU with PoCL.
 need_opencl() {
   need_library ocl-icd-opencl-dev CL/cl.h OpenCL "$1" || return 1
   has_opencl_device && return 0
@@ -144,10 +144,10 @@ need_opencl() {
   return 1
 }
 
-# has_openmpi: whether its compiler and its runner are in the system.
+# has_openmpi: whether Open MPI's compiler and its mpirun are in the system.
 has_openmpi() { have mpicxx && have mpirun; }
 
-# need_openmpi WHAT_IT_IS_FOR: likewise. As root only: unpacked elsewhere it does not find its own parts.
+# need_openmpi WHAT_IT_IS_FOR: as need_library, for Open MPI. Installs it only as root, because it does not find its own parts in build/deps.
 need_openmpi() {
   has_openmpi && return 0
   if is_root && have apt-get; then
@@ -159,10 +159,10 @@ need_openmpi() {
   return 1
 }
 
-# has_fuzzer: whether a clang that scripts/nightly_fuzz.py takes links libFuzzer.
+# has_fuzzer: whether scripts/nightly_fuzz.py finds a clang that links libFuzzer.
 has_fuzzer() { python3 -c 'import sys; sys.path.insert(0, "scripts"); import nightly_fuzz; nightly_fuzz.find_clang()' 2>/dev/null; }
 
-# need_fuzzer WHAT_IT_IS_FOR: likewise. As root only.
+# need_fuzzer WHAT_IT_IS_FOR: as need_library, for such a clang. Installs it only as root.
 need_fuzzer() {
   has_fuzzer && return 0
   if is_root && have apt-get; then
@@ -180,7 +180,7 @@ has_clang_tooling() {
   [ -e $llvm/include/clang/Tooling/Tooling.h ] && [ -e $llvm/include/llvm/Support/JSON.h ] && [ -e $llvm/lib/libclang-cpp.so.19.1 ]
 }
 
-# need_clang_tooling WHAT_IT_IS_FOR: likewise. As root only: unpacked elsewhere its libraries do not find each other.
+# need_clang_tooling WHAT_IT_IS_FOR: as need_library, for these libraries. Installs them only as root, because they do not find each other in build/deps.
 need_clang_tooling() {
   has_clang_tooling && return 0
   if is_root && have apt-get; then
@@ -192,10 +192,10 @@ need_clang_tooling() {
   return 1
 }
 
-# has_device_clang: whether one of the compilers is there that capi/CMakeLists.txt looks for.
+# has_device_clang: whether one of the clangs is installed that capi/CMakeLists.txt looks for.
 has_device_clang() { have clang++-22 || have clang++-21 || have clang++-20 || have clang++-19; }
 
-# need_device_clang WHAT_IT_IS_FOR: likewise. As root only: unpacked elsewhere it does not find its own parts.
+# need_device_clang WHAT_IT_IS_FOR: as need_library, for such a clang. Installs it only as root, because it does not find its own parts in build/deps.
 need_device_clang() {
   has_device_clang && return 0
   if is_root && have apt-get; then
@@ -207,7 +207,7 @@ need_device_clang() {
   return 1
 }
 
-# need_docs WHAT_IT_IS_FOR: Doxygen, and build/venv-docs with the packages of docs/requirements.txt.
+# need_docs WHAT_IT_IS_FOR: as need_library, for Doxygen, and for build/venv-docs with the packages of docs/requirements.txt.
 need_docs() {
   local stamp=build/venv-docs/.requirements wanted
   if ! have doxygen && have apt-get && is_root; then
@@ -217,11 +217,11 @@ need_docs() {
   have doxygen || { skip "$1: needs Doxygen: sudo apt-get install doxygen" && return 1; }
   wanted=$(sha256sum <docs/requirements.txt)
   [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && build/venv-docs/bin/python -c '' 2>/dev/null && return 0
-  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { skip "$1: needs Python 3.11 or newer, build/venv has $("$python" -V)" && return 1; }
+  "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { skip "$1: needs Python 3.11 or newer, and build/venv has $("$python" -V)" && return 1; }
   say "setting up build/venv-docs (Sphinx): half a minute and 90 MB"
-  # The pip of build/venv makes it, which is there also where Python has no ensurepip.
+  # The pip of build/venv installs the packages, because the system's Python may have no ensurepip.
   rm -rf build/venv-docs
-  logged venv-docs make_venv_docs || { skip "$1: its Python packages cannot be had: see build/logs/venv-docs.log" && return 1; }
+  logged venv-docs make_venv_docs || { skip "$1: its Python packages cannot be installed: see build/logs/venv-docs.log" && return 1; }
   echo "$wanted" >$stamp
 }
 make_venv_docs() {
@@ -229,14 +229,14 @@ make_venv_docs() {
     "$python" -m pip --python build/venv-docs/bin/python install --disable-pip-version-check -r docs/requirements.txt
 }
 
-# need_kernels WHAT_IT_IS_FOR: build/venv-kernels with the packages of python/requirements-kernels.txt.
+# need_kernels WHAT_IT_IS_FOR: as need_library, for build/venv-kernels with the packages of python/requirements-kernels.txt.
 need_kernels() {
   local stamp=build/venv-kernels/.requirements wanted
   wanted=$(sha256sum <python/requirements-kernels.txt)
   [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && build/venv-kernels/bin/python -c '' 2>/dev/null && return 0
   say "setting up build/venv-kernels (Numba, Triton): a minute or two and 1.7 GB"
   rm -rf build/venv-kernels
-  logged venv-kernels make_venv_kernels || { skip "$1: its Python packages cannot be had: see build/logs/venv-kernels.log" && return 1; }
+  logged venv-kernels make_venv_kernels || { skip "$1: its Python packages cannot be installed: see build/logs/venv-kernels.log" && return 1; }
   echo "$wanted" >$stamp
 }
 make_venv_kernels() {
@@ -244,7 +244,7 @@ make_venv_kernels() {
     "$python" -m pip --python build/venv-kernels/bin/python install --disable-pip-version-check -r python/requirements-kernels.txt
 }
 
-# Makes build/venv. A Python without ensurepip (Debian's, unless python3-venv is installed) gets a venv without pip, and pip out of Debian's wheel of it.
+# make_venv: makes build/venv. If Python has no ensurepip, as Debian's without the package python3-venv, pip is installed from Debian's wheel of pip.
 make_venv() {
   local wheel
   rm -rf build/venv
@@ -259,16 +259,16 @@ make_venv() {
   "$system_python" -m venv --without-pip build/venv && "$python" "$wheel/pip" install --no-index --find-links "$(dirname "$wheel")" pip
 }
 
-# setup_python: build/venv with the pinned packages; does nothing when it already has them.
+# setup_python: makes build/venv with the pinned packages, unless it already has them.
 setup_python() {
   local requirements=(python/requirements-build.txt python/requirements.txt) stamp=build/venv/.requirements wanted
   have g++ || fail "no C++ compiler: sudo apt-get install g++"
   echo 'int main() { auto f = []<class T>(T) requires true {}; f(0); }' | g++ -std=c++20 -x c++ - -o /dev/null 2>/dev/null ||
-    fail "g++ is too old for C++20: version 11 or newer is needed, this is $(g++ -dumpversion)"
-  # Not that of build/venv, which may be in use and is about to be replaced.
+    fail "g++ is too old for C++20: version 11 or newer is needed, and this is $(g++ -dumpversion)"
+  # The Python of build/venv is not used, because it may be replaced below.
   system_python=$(PATH=${PATH//"$root/build/venv/bin:"/} && command -v python3) || fail "no Python: sudo apt-get install python3"
   export system_python
-  "$system_python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "Python 3.10 or newer is needed, $system_python is $("$system_python" --version)"
+  "$system_python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || fail "Python 3.10 or newer is needed, and $system_python is $("$system_python" --version)"
   wanted=$(cat "${requirements[@]}" | sha256sum)
   [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && "$python" -c '' 2>/dev/null && return 0
   say "setting up build/venv (CMake, Ninja, Python packages): about a minute and 400 MB"
@@ -281,7 +281,7 @@ setup_python() {
 setup_machine() {
   have nvcc || [ ! -x /usr/local/cuda/bin/nvcc ] || PATH=/usr/local/cuda/bin:$PATH
   PATH=$root/build/venv/bin:$PATH
-  # Matplotlib keeps its font list in build/ too, and says nothing of a home that it cannot write.
+  # Matplotlib keeps its font list in build/ too, so that it does not warn about a home folder that it cannot write.
   export MPLCONFIGDIR=${MPLCONFIGDIR:-$root/build/matplotlib}
   export PATH PYTHONPATH=$root/python CMAKE_PREFIX_PATH=$deps/usr CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
   have_nvcc=false
@@ -290,7 +290,7 @@ setup_machine() {
   if have nvidia-smi && nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then have_gpu=true; fi
 }
 
-# configure PRESET OPTIONS...: and notes what CMake says is skipped.
+# configure PRESET OPTIONS...: configures a preset, and notes the parts that CMake skips.
 configure() {
   local preset=$1 line
   shift
@@ -298,14 +298,14 @@ configure() {
   while read -r line; do skip "$line"; done < <(sed -n 's/^-- skipped: //p' "$logs/configure-$preset.log")
 }
 
-# build PRESET TARGETS...: all if none is named.
+# build PRESET TARGETS...: builds the targets, or all if none is named.
 build() {
   local preset=$1
   shift
   logged "build-$preset" cmake --build --preset "$preset" "${@/#/--target=}" || fail "cannot build the preset $preset"
 }
 
-# skipped_by_pytest: notes what the log of the Python tests says was skipped. What has been told already gets the number of tests alone.
+# skipped_by_pytest: notes the parts that the Python tests skipped, from their log. A part that is noted already only gets the number of tests.
 skipped_by_pytest() {
   local line what number of
   while read -r line; do
@@ -324,7 +324,7 @@ skipped_by_pytest() {
   done < <(sed -n 's/^skipped: //p' "$logs/pytest.log")
 }
 
-# Prints what was not done and why. Sets num_skipped to the lines that a GPU would not mend; what Python tests alone skip is not among them.
+# report_skipped: prints the skipped parts with their reasons. Sets num_skipped to the number of parts in `skipped`, which need no GPU.
 report_skipped() {
   local line
   num_skipped=${#skipped[@]}

@@ -1,10 +1,10 @@
 """Runs one step of ./demo, ./test or .ci/run.
 
-Its output goes into a log, a line says at least every 20 s how far it is, and no process of it is left when it is interrupted.
+The step's output goes into a log, and a line reports its progress every 15 s. If the step is interrupted, all of its processes are ended.
 
 usage: step.py NAME (LOG | -) COMMAND...
 
-It needs no package, as it also runs what fetches them. Exit code: that of the command; 130 when interrupted.
+This script needs no package, because it also runs the commands that install packages. Exit code: that of the command; 130 if interrupted.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from pathlib import Path
 from types import FrameType
 
 INTERVAL_S = float(os.environ.get("GPUHEAP_PROGRESS_S", "15"))
-LOOK_S = 0.2  # between looks at whether to end
-GRACE_S = 10.0
+LOOK_S = 0.2  # the time within which an interruption is noticed
+GRACE_S = 10.0  # the time that an interrupted command has to end by itself
 INTERRUPTED = 130
-# The counts as ninja and pytest write them, and as ctest does.
+# The count of finished pieces, as ninja and pytest print it, and as ctest does.
 COUNT = re.compile(rb"\[ *(\d+)/(\d+)\]|^ *(\d+)/(\d+) Test ", re.MULTILINE)
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def progress(log: Path) -> str:
-    """The end of the log: the last count, or else the last line."""
+    """The progress that the end of the log shows: the last count, or else the last line."""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - (64 << 10)))
         end = file.read()
@@ -47,7 +47,7 @@ def parents() -> dict[int, int]:
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             found[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-        except (OSError, ValueError):  # it has ended
+        except (OSError, ValueError):  # the process has ended
             continue
     return found
 
@@ -71,7 +71,7 @@ def send(process: int, number: signal.Signals) -> None:
 
 
 class Step:
-    """A command in a session of its own, so that a terminal's Ctrl-C reaches this process alone, which ends the command as it should be ended."""
+    """A command in a session of its own. So a terminal's Ctrl-C reaches only this process, which then ends the command and its descendants."""
 
     def __init__(self, name: str, log: Path | None, command: list[str]) -> None:
         self._name = name
@@ -79,7 +79,7 @@ class Step:
         self._started = float(os.environ.get("GPUHEAP_STARTED") or time.time())
         self._interrupted = False
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # Ctrl-C is ignored in every process that a script starts in the background; SIGHUP only where nohup asks for that.
+            # A process that a script starts in the background ignores Ctrl-C at first, so its handler is always set. SIGHUP stays ignored under nohup.
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._interrupt)
         if log is None:
@@ -100,7 +100,7 @@ class Step:
         return 128 - code if code < 0 else code
 
     def _wait(self) -> int | None:
-        """The command's exit code; None where an interruption comes first."""
+        """The command's exit code; None if it is interrupted first."""
         reported = time.monotonic()
         while not self._interrupted:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -118,7 +118,7 @@ class Step:
         self._interrupted = True
 
     def _end(self) -> None:
-        """As by Ctrl-C in a terminal of its own; what is left after a while of grace, also in sessions that it has made, is killed."""
+        """Interrupts the command as Ctrl-C does. After GRACE_S, kills the processes that are left, also those in sessions of their own."""
         family = [self._process.pid, *descendants(self._process.pid)]
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGINT)
@@ -140,7 +140,7 @@ def main(arguments: list[str]) -> int:
     try:
         return Step(name, None if log == "-" else Path(log), command).run()
     except BrokenPipeError:
-        # The reader of a pipe left, as `head` does. What could not be written is not tried again at exit.
+        # The reader of a pipe left, as `head` does. Output goes to /dev/null, so that Python does not try to write the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INTERRUPTED
 

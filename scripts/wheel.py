@@ -1,7 +1,7 @@
-"""Builds the wheel: the libraries and the device code, then the package with them in it, with the oldest platform tag that auditwheel accepts.
+"""Builds the wheel: the libraries and the device code, then the package that contains them, with the oldest platform tag that auditwheel accepts.
 
     python scripts/wheel.py                          # into build/wheel/dist
-    python scripts/wheel.py --architectures 75,90    # fewer, for a try
+    python scripts/wheel.py --architectures 75,90    # for fewer architectures, which is faster
 
 Needs nvcc 13, CMake and Ninja; Triton's device code needs clang 19 or newer and is left out without it.
 """
@@ -29,11 +29,11 @@ OPTIONS = {
     "GPUHEAP_ENABLE_CUDA": "ON", "GPUHEAP_ENABLE_HOST": "OFF", "GPUHEAP_ENABLE_OPENCL": "OFF", "GPUHEAP_ENABLE_COALESCE": "OFF",
     "GPUHEAP_BUILD_TESTS": "OFF", "GPUHEAP_BUILD_BENCHMARKS": "OFF", "GPUHEAP_BUILD_EXAMPLES": "OFF", "GPUHEAP_BUILD_TOOLS": "ON",
 }  # fmt: skip
-MOST_BYTES = 8_000_000  # of the wheel
+MOST_BYTES = 8_000_000  # the largest size of the wheel
 
 
 class NewerGlibc(Exception):
-    """A library would not run on the oldest system that is promised."""
+    """A library requires a newer glibc than the wheel promises."""
 
 
 def _dotted(version: tuple[int, ...]) -> str:
@@ -46,7 +46,7 @@ def run(*command: str | Path, **more: str) -> None:
 
 
 def build(folder: Path, architectures: Sequence[str]) -> None:
-    """The libraries and the device code, in the build folder."""
+    """Builds the libraries and the device code in the build folder."""
     options = dict(OPTIONS)
     if architectures:
         wanted = ";".join([*(f"{each}-real" for each in architectures), f"{architectures[0]}-virtual"])
@@ -57,7 +57,7 @@ def build(folder: Path, architectures: Sequence[str]) -> None:
 
 
 def stage(build_folder: Path, folder: Path) -> None:
-    """The package as the wheel has it: Python, libraries, device code, headers and CMake files."""
+    """Makes the package in `folder` as the wheel contains it: Python, libraries, device code, headers and CMake files. Raises NewerGlibc."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "python" / "gpuheap", folder / "gpuheap", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "python" / "pyproject.toml", folder)
@@ -72,7 +72,7 @@ def stage(build_folder: Path, folder: Path) -> None:
     run("strip", "--strip-unneeded", *libraries)
     for library in libraries:
         if (newest := link.newest_version(library)) > link.NEWEST:
-            raise NewerGlibc(f"{library.name} asks for glibc {_dotted(newest)}, and {_dotted(link.NEWEST)} is promised: see `objdump -T {library}`")
+            raise NewerGlibc(f"{library.name} requires glibc {_dotted(newest)}, and the wheel promises {_dotted(link.NEWEST)}: see `objdump -T {library}`")
     for code in ("gpuheap.fatbin", "gpuheap.lto.fatbin", "gpuheap.bc"):
         if (build_folder / "capi" / code).is_file():
             shutil.copy(build_folder / "capi" / code, package / "device")
@@ -85,7 +85,7 @@ def stage(build_folder: Path, folder: Path) -> None:
 
 
 def make_wheel(folder: Path, out: Path) -> Path:
-    """The wheel, tagged."""
+    """Builds the wheel with its platform tag, and returns its path."""
     shutil.rmtree(out, ignore_errors=True)
     raw = folder / "raw"
     # The version is read from the header of a checkout, or from the package's own.
@@ -95,7 +95,7 @@ def make_wheel(folder: Path, out: Path) -> Path:
     tagged = subprocess.run(tag, check=True, capture_output=True, text=True)
     wheel = raw / tagged.stdout.split()[-1]
     out.mkdir(parents=True)
-    # Nothing is copied into it: its libraries need glibc and libstdc++ alone, and the driver, which they look for when they run.
+    # auditwheel copies no library into the wheel: the libraries need only glibc, libstdc++, and the driver, which they load at run time.
     run(sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", out, "--exclude", "libcuda.so.1", wheel)
     (finished,) = out.glob("*.whl")
     return finished
@@ -104,7 +104,7 @@ def make_wheel(folder: Path, out: Path) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "wheel", help="the build folder")
-    parser.add_argument("--architectures", default="", help="as 75,90,120: the first one also as PTX; default: all")
+    parser.add_argument("--architectures", default="", help="the GPU architectures, as 75,90,120, the first one also as PTX; default: all")
     given = parser.parse_args()
     folder: Path = given.build.resolve()
     try:

@@ -1,7 +1,7 @@
 """gpuheap: dynamic memory for GPU kernels written in Python, the recorded evaluation, and the command line of the library's tools.
 
-`gpuheap.Heap` is a heap; gpuheap.numba, gpuheap.cupy and gpuheap.triton are what kernels of these packages call. results(), claims(), advise()
-and allocators() answer from the recorded tables. Importing this module imports no other package, and none of these modules.
+`gpuheap.Heap` is a heap. Kernels written with Numba, CuPy and Triton allocate through gpuheap.numba, gpuheap.cupy and gpuheap.triton. results(),
+claims(), advise() and allocators() answer from the recorded tables. Importing gpuheap imports no third-party package, and none of these modules.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ def __getattr__(name: str) -> object:
 
 
 def _version() -> str:
-    """The version in the library's header: of the checkout that contains this file, or of the installed package."""
+    """The version in version.hpp of the checkout or the installed package; without that header, the version in the package's metadata."""
     package = Path(__file__).resolve().parent
     header = next((path for path in (package, package.parents[1]) if (path / "include" / "gpuheap" / "version.hpp").is_file()), None)
     if header is None:
-        from importlib import metadata  # it brings a parser of mail, for installed packages alone
+        from importlib import metadata  # imported here because it is slow to import and rarely needed
 
         try:
             return metadata.version("gpuheap")
-        except metadata.PackageNotFoundError:  # a copy of the package alone
+        except metadata.PackageNotFoundError:  # the package's folder was copied, not installed
             return "0+unknown"
     return ".".join(re.findall(r"define GPUHEAP_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", (header / "include" / "gpuheap" / "version.hpp").read_text()))
 

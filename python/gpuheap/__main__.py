@@ -16,12 +16,12 @@ def main() -> NoReturn:
 
 
 def _run() -> object:
-    # Without typer the benchmark's command line cannot run. Outside of a checkout `run`, `doctor` and `inspect` use the installed package alone.
+    # The full command line needs typer. gpuheap.light runs every command if typer is missing, and `run`, `doctor` and `inspect` outside of a checkout.
     if importlib.util.find_spec("typer") is None or (sys.argv[1:2] in (["run"], ["doctor"], ["inspect"]) and not _in_checkout()):
         from gpuheap.light import run_command
 
         return run_command(sys.argv[1:])
-    # The import is here, since it takes a moment, and Ctrl-C during it must end the command in the same way as later.
+    # This slow import stands here, inside of end_with(), so that Ctrl-C during the import ends the command in the same way as later.
     from gpuheap.cli import app
 
     return app(standalone_mode=False)
@@ -34,7 +34,7 @@ def _in_checkout() -> bool:
     try:
         return find_layout().root != RECORDED
     except UserError:
-        return "GPUHEAP_ROOT" in os.environ  # the command itself reports what is wrong with this folder
+        return "GPUHEAP_ROOT" in os.environ  # GPUHEAP_ROOT names a wrong folder: the command reports it
 
 
 if __name__ == "__main__":

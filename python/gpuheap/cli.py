@@ -40,7 +40,7 @@ Backend = Annotated[
     typer.Option(
         "--backend",
         metavar="cuda|simulator",
-        help="Where kernels run: cuda, or simulator. Default: cuda where its executable finds a GPU, else simulator.",
+        help="Where kernels run: cuda, or simulator. Default: cuda if its executable finds a GPU, else simulator.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")]
@@ -73,7 +73,7 @@ def list_allocators(
         row_commands.list_as_survey(backend, results, as_json)
         return
     if results is not None:
-        raise UserError("--results goes with --table")
+        raise UserError("--results needs --table: add --table, or leave out --results")
     layout = find_layout()
     known = row_commands.recorded_allocators(layout) if backend is None and not candidates(layout) else None
     if known is not None:
@@ -125,7 +125,7 @@ def bench(
     runs: Annotated[int | None, typer.Option(min=1, help="The number of timed runs of each point. Default: that of the suite.")] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="The time limit of each point in seconds. Default: that of the suite.")] = None,
     enough: Annotated[
-        float | None, typer.Option(min=0, metavar="S", help="After so many seconds a point makes no more than five of its runs. Default: that of the suite.")
+        float | None, typer.Option(min=0, metavar="S", help="A point that has taken this many seconds makes at most five runs. Default: that of the suite.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Measure few points of each sweep, with few runs.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Measure every point of the suite, which takes hours.")] = False,
@@ -143,28 +143,28 @@ def bench(
     gpus: Annotated[str | None, typer.Option(metavar="all|N|0,2", help="The GPUs of this machine to use at the same time. Default: one.")] = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="ADDRESS|FILE", help="The scheduler of a Dask cluster whose machines run the benchmark, or its scheduler file."),
+        typer.Option(metavar="ADDRESS|FILE", help="The address or the scheduler file of a Dask cluster, whose workers run the benchmark."),
     ] = None,
     output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="The folder of the tables. Default: results/<gpu>, or build/results/simulator.")
     ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Measure finished points again. The same command continues where it was stopped.")] = False,
-    anew: Annotated[bool, typer.Option("--anew", help="Drop rows of another build from a table and begin the table anew.")] = False,
-    retry: Annotated[bool, typer.Option("--retry", help="Measure points again that crashed, timed out or were wrong.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Measure finished points again. After a stop, the repeated command continues.")] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="Drop a table whose rows are of another build, and begin it anew.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Measure again the points that crashed, timed out or were wrong.")] = False,
     for_claims: Annotated[
-        bool, typer.Option("--for-claims", help="Measure only points that open claims of papers need, those that decide most first.")
+        bool, typer.Option("--for-claims", help="Measure only the points that open claims of papers need, those of the claims closest to a verdict first.")
     ] = False,
     minutes: Annotated[
-        float | None, typer.Option(min=0.001, metavar="M", help="Stop after so many minutes. The same command continues.")
+        float | None, typer.Option(min=0.001, metavar="M", help="Stop after this many minutes. The repeated command continues.")
     ] = None,
     no_baselines: Annotated[bool, typer.Option("--no-baselines", help="Leave out the baselines that the suite adds.")] = False,
     apart: Annotated[bool, typer.Option("--apart", help="Measure each case of an allocator in a process of its own, which starts CUDA again.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong, or a bound is not met.")] = False,
 ) -> None:
-    """Measure suites or cases, one allocator at a time, each in a process of its own.
+    """Measure suites or cases. Each allocator is measured in a process of its own.
 
     The command writes each row as soon as its point finishes. The same command continues where an earlier one stopped.
-    A table has rows of one build of the executable: the command refuses a table with rows of another build, or begins it anew.
+    A table has rows of one build of the executable: the command refuses a table with rows of another build unless --anew is given.
     """
     from gpuheap.commands.bench import Where, run_bench
     from gpuheap.running.bench import Policy
@@ -187,7 +187,7 @@ def bench(
         trace=trace,
     )
     if allocators and not request.allocators:
-        raise UserError("--allocators names no allocator: write names separated by commas, as gpuheap,cuda")
+        raise UserError("--allocators names no allocator: write names separated by commas, as sharded_spans,cuda_malloc")
     where = Where(_checked(backend), gpus, scheduler, output, read_outside(allocator_header, type_name), apart, for_claims)
     until = math.inf if minutes is None else time.monotonic() + 60 * minutes
     policy = Policy(fresh=fresh, retry=retry, anew=anew, until=until)
@@ -205,7 +205,7 @@ def report(
 ) -> None:
     """Make the report: an HTML page that needs no server and no network.
 
-    It shows what is fastest for what, what ran here, and what was recorded on GPUs. A large report has a page for each suite beside it.
+    It shows the fastest allocators, the runs on this machine, and the results recorded on GPUs. A large report has an extra page for each suite.
     """
     from gpuheap.report import write_figures, write_report
     from gpuheap.report.recorded import folder_of_tables
@@ -228,10 +228,10 @@ def report(
     add_help_option=False,
 )
 def coalesce(context: typer.Context) -> None:
-    """Rewrite allocations that all threads of a CUDA kernel, or all ranks of an MPI program in C, make together into collective ones; see --help."""
+    """Rewrite source code so that all threads of a CUDA kernel, or all ranks of an MPI program in C, allocate collectively; see --help."""
     from gpuheap.commands.coalesce import run_tool
 
-    # As they were given: the command-line library would take out the `--` before options of the compiler.
+    # These are the words from the shell: typer would remove the `--` before the compiler's options.
     words = sys.argv[sys.argv.index(context.info_name or "coalesce") + 1 :]
     raise typer.Exit(run_tool(find_layout(), words))
 
@@ -241,7 +241,7 @@ def conform(
     allocator_header: Annotated[Path, typer.Option(metavar="FILE", help="The header of the allocator.")],
     type_name: Annotated[str, typer.Option("--type", metavar="my::alloc", help="The class of the allocator in that header.")],
     backend: Backend = None,
-    tests: Annotated[str, typer.Option(metavar="PART", help="A part of the names of the tests to run. Default: all tests.")] = "",
+    tests: Annotated[str, typer.Option(metavar="PART", help="Run only the tests whose names contain this text. Default: all tests.")] = "",
 ) -> None:
     """Test an allocator from outside the repository by the conformance suite, each test in a process of its own."""
     from gpuheap.commands.conform import run_conform

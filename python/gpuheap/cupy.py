@@ -14,8 +14,8 @@
         kernel((4,), (256,), (heap, out))
         heap.check()
 
-A Heap among the arguments is passed as its handle. Compiled code is kept on disk. A program may include the library's C++ headers instead
-(gpuheap/heap_ref.hpp), which takes seconds to compile the first time.
+A Heap among the arguments is passed as its handle. Compiled code is kept on disk. Code may include the library's C++ headers
+(gpuheap/heap_ref.hpp) in place of gpuheap_device.h. Such code takes seconds to compile the first time.
 """
 
 from __future__ import annotations
@@ -38,13 +38,15 @@ except ImportError as _error:
 __all__ = ["Kernel", "RawKernel", "RawModule"]
 
 
-# What CuPy lets a program set of a kernel.
+# The attributes of a kernel that CuPy lets a program set.
 _SETTINGS = ("max_dynamic_shared_size_bytes", "preferred_shared_memory_carveout")
 
 
 class Kernel:
-    """A kernel of a RawModule: called as CuPy's are, and Heaps may be among the arguments. Its attributes are those of CuPy's, as num_regs, for the
-    current device."""
+    """A kernel of a RawModule. It is called as a kernel of CuPy is, and its arguments may contain Heaps.
+
+    It has the attributes of CuPy's kernel, such as num_regs, for the current device.
+    """
 
     def __init__(self, module: RawModule, name: str) -> None:
         self._module, self.name = module, name
@@ -61,7 +63,7 @@ class Kernel:
             super().__setattr__(name, value)
 
     def __call__(self, grid: tuple[int, ...], block: tuple[int, ...], args: Sequence[object], *, shared_mem: int = 0) -> None:
-        """Launches it on CuPy's current stream."""
+        """Launches the kernel on CuPy's current stream, and does not wait for it. `shared_mem` is the dynamic shared memory of a block in bytes."""
         self.native(grid, block, tuple(as_argument(each) for each in args), shared_mem=shared_mem)
 
     @property
@@ -71,9 +73,9 @@ class Kernel:
 
 
 class RawModule:
-    """Like cupy.RawModule made from `code`, with the heap's functions linked. `options` are NVRTC's, C++20 is the default.
+    """Like cupy.RawModule made from `code`, with the heap's functions linked. `options` are options of NVRTC; the default language is C++20.
 
-    `name_expressions`: kernels that are templates, as "build<float>", which get_function() then takes.
+    `name_expressions` are the template kernels that get_function() accepts, as "build<float>".
     """
 
     def __init__(self, code: str, *, options: Sequence[str] = (), name_expressions: Sequence[str] = ()) -> None:
@@ -82,11 +84,11 @@ class RawModule:
         self._loaded: dict[int, Any] = {}  # by device
 
     def compile(self) -> None:
-        """Compiles and links for the current device now, which the first launch does else."""
+        """Compiles and links the code for the current device now. Without this call the first launch does so."""
         self.for_current_device()
 
     def get_function(self, name: str) -> Kernel:
-        """A kernel: extern "C", or one of the name expressions."""
+        """Returns a kernel: an extern "C" function, or one of the name expressions."""
         return Kernel(self, name)
 
     def symbol(self, name: str) -> str:
@@ -118,13 +120,13 @@ class RawKernel(Kernel):
 
 
 def _includes() -> list[str]:
-    """libcu++, of which CuPy brings its own, for the C++ headers."""
+    """The option that finds CuPy's copy of libcu++, which gpuheap's C++ headers include; no option if CuPy has no copy."""
     folder = Path(cupy.__file__).parent / "_core" / "include" / "cupy" / "_cccl" / "libcudacxx"
     return [f"-I{folder}"] if folder.is_dir() else []
 
 
 def _load(code: bytes) -> Any:
-    """CuPy loads modules from files."""
+    """Loads linked code into the current device. It goes through a file, because CuPy loads linked code from files only."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, f"{hashlib.sha256(code).hexdigest()[:16]}.cubin")
         Path(path).write_bytes(code)

@@ -85,7 +85,7 @@ class Store:
         self._lock = folder / "lock.json"
 
     def get(self, name: str, say: Callable[[int, int | None], None]) -> tuple[Path, bool]:
-        """Returns the matrix file, and whether it was in the folder already. `say` receives the number of bytes so far and of all bytes.
+        """Returns the matrix file, and whether it was in the folder already. `say` receives the bytes so far and the bytes in all, None if unknown.
 
         Raises UserError. A file that is incomplete, or differs from its record, is removed.
         """
@@ -158,21 +158,21 @@ class Store:
                 with naming(part, "written", ELSEWHERE):
                     file = part.open("ab" if have else "wb", buffering=0)
                 with file:
-                    # Ends: with the answer.
+                    # Ends: when the server's answer ends.
                     while chunk := answer.read(CHUNK_BYTES):
                         with naming(part, "written", f"{ELSEWHERE}; the same command goes on from here"):
                             write_all(file.fileno(), chunk)
                         have += len(chunk)
                         say(have, total)
         except urllib.error.HTTPError as error:
-            if error.code != 416:  # the server has no further bytes
+            if error.code != 416:  # 416: the server has no bytes beyond those that are here
                 raise UserError(f"{url}: the server answers {error.code} {error.reason}") from None
             total = have
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise UserError(
-                f"{url} cannot be reached ({reason}): on a machine without network, fetch it elsewhere and put {dataset.name}.mtx, "
-                f"unpacked, anywhere for --graph; the suites run on generated graphs of the same classes meanwhile"
+                f"{url} cannot be reached ({reason}): on a machine without network, download it elsewhere, unpack {dataset.name}.mtx, "
+                f"and name that file with --graph; without it the suites use generated graphs of the same classes"
             ) from None
         if total is not None and have < total:
             part.unlink()

@@ -9,7 +9,7 @@ EXIT_FAILED, EXIT_USAGE, EXIT_INTERRUPTED = 1, 2, 130
 
 
 class UserError(Exception):
-    """Something the user gave or lacks. The text is one line; the command line prints it and exits with 2."""
+    """A mistake in the user's input, or something that the machine lacks. The text is one line; the command line prints it and exits with 2."""
 
     def __str__(self) -> str:
         # A message quotes text of files and arguments, which may hold any bytes. They are shown escaped, so that they do nothing to a terminal.
@@ -17,7 +17,7 @@ class UserError(Exception):
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """The error for a name that does not exist: the near names if there are any, else all of them."""
+    """The error for a name that does not exist. Its text lists the similar names if there are any, else all names."""
     names = sorted(set(known))
     name = name if len(name) <= 80 else f"{name[:77]}..."
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.55)

@@ -2,11 +2,11 @@
 
     import gpuheap
     table = gpuheap.results()                        # a pandas.DataFrame of every row measured on a GPU
-    best = gpuheap.advise("16:64", threads=100_000)  # which allocator for a pattern
+    best = gpuheap.advise("16:64", threads=100_000)  # the allocators for a pattern of use, the best first
     fails = [one for one in gpuheap.claims() if one["verdict"] == "does not hold here"]
 
-The functions read the package's own data, or the checkout that contains it, or another folder of tables. They run nothing, write
-nothing, and need neither a GPU nor an executable. pandas is imported when results() is called, and by no other function.
+The functions read the package's own data, or the checkout that contains it, or another folder of tables. They run no benchmark, write
+nothing, and need neither a GPU nor an executable. Only results() imports pandas.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ __all__ = ["advise", "allocators", "claims", "results"]
 
 
 def results(folder: str | Path | None = None) -> pandas.DataFrame:
-    """Every row that was measured on a GPU.
+    """Every row that was measured on a GPU, as a DataFrame.
 
-    folder: tables that `gpuheap bench` wrote; default: the recorded ones. The columns are those of the tables (docs/reference/formats.md),
-    numbers as numbers, and `device`. Raises UserError if the folder holds no tables, or if pandas is not installed.
+    folder: tables that `gpuheap bench` wrote; default: the recorded tables. The columns are those of the tables (docs/reference/formats.md) with
+    numeric types where they hold numbers, and `device`. Times are in the row's `unit`. Raises UserError if the folder has no rows of a GPU, or if
+    pandas is not installed.
     """
     from gpuheap.answers.measured import find_measured
     from gpuheap.formats.results import COLUMNS
@@ -38,7 +39,7 @@ def results(folder: str | Path | None = None) -> pandas.DataFrame:
     try:
         import pandas  # type: ignore[import-untyped, unused-ignore]
     except ImportError:
-        raise UserError("results() answers with a DataFrame, and pandas is not installed: pip install pandas, which is the package's extra 'results'") from None
+        raise UserError("results() returns a DataFrame, and pandas is not installed: pip install pandas, or install gpuheap with its extra 'results'") from None
     measured = find_measured(find_layout(), None if folder is None else Path(folder))
     if not measured.rows:
         raise UserError(f"there are no results in '{measured.folder}': gpuheap bench measures them")
@@ -51,10 +52,10 @@ def results(folder: str | Path | None = None) -> pandas.DataFrame:
 
 
 def claims(paper: str | None = None, folder: str | Path | None = None) -> list[dict[str, Any]]:
-    """The comparative sentences of the papers, each judged by the rows.
+    """The comparative sentences of the papers, each judged by the measured rows.
 
-    paper: only claims of this one. Keys of each claim: paper, name, says, at, verdict, numbers, points, basis, why, rows. Raises UserError for an
-    unknown paper.
+    paper: the name of the only paper to judge; default: all papers. folder: as for results(). The keys of each claim are paper, name, says, at,
+    verdict, numbers, points, basis, why and rows. Raises UserError for an unknown paper or folder.
     """
     from gpuheap.answers.measured import find_measured
     from gpuheap.judging.evidence import Evidence
@@ -75,9 +76,10 @@ def advise(
     memory: str = "ample",
     folder: str | Path | None = None,
 ) -> Advice:
-    """Which allocator for a pattern, as `gpuheap advise` answers: `ranked` has the allocators, the best first.
+    """Ranks the allocators for a pattern of use, as `gpuheap advise` does: `ranked` has them, the best first.
 
-    sizes: bytes, or the least and the largest, as "16:64". Raises UserError for a mistake in an argument, and names it.
+    sizes: a size in bytes, or the smallest and the largest, as "16:64". granularity: "thread" or "warp". reuse: "cross-size", "same-size" or
+    "none". memory: "tight" or "ample". folder: as for results(). Raises UserError for a wrong argument, and names it.
     """
     from gpuheap.answers.advice import advise_on, read_pattern
     from gpuheap.answers.measured import find_measured
@@ -90,7 +92,10 @@ def advise(
 
 
 def allocators(folder: str | Path | None = None) -> list[dict[str, Any]]:
-    """The traits of every allocator that was measured, as dictionaries: name, title, paper, year, reuse, ..."""
+    """The traits of every allocator that was measured, as dictionaries with the keys name, title, paper, year, reuse and others.
+
+    folder: as for results(). Raises UserError if the folder does not exist.
+    """
     from gpuheap.answers.measured import find_measured
 
     measured = find_measured(find_layout(), None if folder is None else Path(folder))

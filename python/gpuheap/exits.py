@@ -1,4 +1,4 @@
-"""The end of a command: its exit code, and after an error one line on standard error."""
+"""Ends a command: sets the exit code and, if something went wrong, prints one line on standard error."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
 
 
 def end_with(command: Callable[[], object]) -> NoReturn:
-    """Runs a command and ends the process. An error that the user or the machine causes is one line and exit code 2, never a traceback."""
+    """Runs a command and ends the process. An error that the user or the machine causes gives one line and exit code 2, never a traceback."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         # A signal that was ignored from the start stays ignored, as nohup requires.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     _open_streams()
     code = _code_of(command)
-    # Nothing is left to be kept: from here on an interruption ends the process at once.
+    # The command has written all of its results: from here on an interruption ends the process at once.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
@@ -36,7 +36,7 @@ def _code_of(command: Callable[[], object]) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except SystemExit as error:
-        # A command-line library ends so after its help, or where the reader of a pipe left.
+        # A command-line library raises this after it printed help, and when the reader of a pipe has left.
         _flush_output()
         _drop(sys.stdout)
         return error.code if isinstance(error.code, int) else EXIT_FAILED
@@ -57,7 +57,7 @@ def _code_of(command: Callable[[], object]) -> int:
     except MemoryError:
         return _complain("there is not enough memory for that")
     except Exception as error:
-        # The command-line library's own errors: an unknown option, a missing value. Without words: it printed its help.
+        # This is an error of the command-line library, as an unknown option or a missing value. Its message is empty if help was printed.
         if not hasattr(error, "format_message"):
             raise
         words = str(error.format_message())
@@ -83,13 +83,13 @@ def _flush_output() -> None:
 
 
 def _drop(stream: TextIO) -> None:
-    """Keeps Python from writing the unwritten rest again when the process ends."""
+    """Points a stream at /dev/null, so that Python does not fail again on the unwritten rest of its buffer when the process ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _open_streams() -> None:
-    """Opens closed standard streams on /dev/null, as the next file would get their number, and replaces letters that a terminal lacks."""
-    # Ends: each pass opens the lowest number that is free.
+    """Opens closed standard streams on /dev/null, so that no other file gets their numbers, and replaces characters that the encoding lacks."""
+    # Ends: each pass opens the lowest free number, which is above 2 after at most three passes.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Reads and writes files. An obstacle becomes an error of one line, and a file is replaced as a whole or stays as it was."""
+"""Reads and writes files. Each failure becomes a UserError of one line. A file is replaced as a whole or stays as it was."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def check_file(path: Path, option: str, what: str) -> None:
 
 
 def check_beginning(path: Path, option: str, what: str, beginning: bytes) -> None:
-    """Raises UserError if a file does not begin as every file of its kind does, in capitals or not. `what`: the expected kind of file."""
+    """Raises UserError if a file does not begin with `beginning`, in upper or lower case. `what`: the expected kind of file."""
     with naming(f"{option}: '{path}'", "read"), path.open("rb") as file:
         found = file.read(len(beginning))
     if found.lower() != beginning.lower():
@@ -76,7 +76,7 @@ def check_beginning(path: Path, option: str, what: str, beginning: bytes) -> Non
 
 
 def read_text(path: Path) -> str:
-    """Raises UserError if the file cannot be read, or is not text."""
+    """The content of a text file in UTF-8, with Unix line ends. Raises UserError if the file cannot be read, or is not such text."""
     with naming(path, "read"), path.open("rb") as file:
         content = file.read(LARGEST_TEXT_BYTES + 1)
     if len(content) > LARGEST_TEXT_BYTES:
@@ -150,7 +150,7 @@ def replacement(path: Path, remedy: str = "") -> Iterator[BinaryIO]:
 
 
 class _Staged:
-    """New content that waits to replace a file. For a symbolic link the file behind it is replaced; a device or a pipe is written to directly."""
+    """New content of a file, written beside it until commit(). A symbolic link stays, and its target is replaced. A device or a pipe is written directly."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -217,7 +217,7 @@ def append(path: Path, content: bytes, remedy: str = "") -> None:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """Writes all of the content, also where one write takes only a part of it, as on a disk that is almost full."""
+    """Writes all of the content, in several writes if one takes only a part of it, as on a disk that is almost full."""
     written = 0
     # Ends: each pass writes at least a byte, or raises OSError.
     while written < len(content):

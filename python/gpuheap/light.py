@@ -1,4 +1,4 @@
-"""`gpuheap run`, `gpuheap doctor` and `gpuheap inspect` where the benchmark's command line is not installed. Only inspect needs a package: numpy."""
+"""`gpuheap run`, `gpuheap doctor` and `gpuheap inspect` without the benchmark's command line. Only `inspect` needs a third-party package: numpy."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def run_command(words: Sequence[str]) -> int:
     parser = _Parser(prog="gpuheap", description=f"gpuheap {__version__}. The benchmark's commands come with {_EXTRA}.")
     parser.add_argument("--version", action="version", version=f"gpuheap {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    doctor = commands.add_parser("doctor", help="look at this machine: what of gpuheap works here")
+    doctor = commands.add_parser("doctor", help="examine this machine: which parts of gpuheap work here")
     doctor.set_defaults(call=_doctor)
-    run = commands.add_parser("run", help="run a CUDA program as it is, its malloc, free, new and delete in kernels served by gpuheap")
-    run.add_argument("--bytes", metavar="SIZE", help="of the heap on each device; default: an eighth of the free memory, growing")
-    run.add_argument("--stats", action="store_true", help="tell at the end what the heap knows")
+    run = commands.add_parser("run", help="run an unchanged CUDA program, and serve malloc, free, new and delete in its kernels")
+    run.add_argument("--bytes", metavar="SIZE", help="the size of the heap on each device; default: an eighth of the free memory, growing")
+    run.add_argument("--stats", action="store_true", help="print the heap's statistics at the end")
     run.add_argument("--watch", action="store_true", help="print what each heap holds, every second while the program runs")
     run.add_argument("--every", type=float, metavar="S", help="with --watch or --watch-file: the seconds between two samples")
     run.add_argument("--watch-file", type=Path, metavar="FILE", help="write the samples into a file, one JSON object a line, in place of --watch")
     run.add_argument("--no-cache", action="store_true", help="link the program's code again; keep nothing on disk")
     run.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM [ARGUMENTS ...]")
     run.set_defaults(call=_run)
-    inspect = commands.add_parser("inspect", help="show what lives in a heap's dump, or how two dumps differ; needs numpy")
+    inspect = commands.add_parser("inspect", help="show the live blocks in a heap's dump, or the differences of two dumps; needs numpy")
     inspect.add_argument("dump", type=Path, metavar="DUMP")
     inspect.add_argument("other", type=Path, nargs="?", metavar="LATER")
     inspect.add_argument("--svg", type=Path, metavar="FILE", help="draw the map of the heap into this file")
-    inspect.add_argument("--groups", type=int, default=20, metavar="N", help="how many groups to print")
+    inspect.add_argument("--groups", type=int, default=20, metavar="N", help="the number of groups to print")
     inspect.add_argument("--json", action="store_true", help="print JSON in place of text")
     inspect.set_defaults(call=_inspect)
     given = parser.parse_args(words)
@@ -74,7 +74,7 @@ def _run(given: argparse.Namespace) -> int:
     library, provider = folder / "libgpuheap_run.so", folder / f"libgpuheap_malloc_{default_allocator()}.so"
     for file in (library, provider):
         if not file.is_file():
-            raise UserError(f"{file} is not there, which the wheel has: install it, or in a checkout {_EXTRA} and build the target gpuheap_run")
+            raise UserError(f"{file} is missing: install the wheel, which has it, or in a checkout {_EXTRA} and build the target gpuheap_run")
     require_device()
     heap_bytes = None if given.bytes is None else parse_bytes(given.bytes, "--bytes")
     service = Service(library, provider, heap_bytes, given.stats, None if given.no_cache else cache_folder(), watched)
@@ -97,7 +97,7 @@ def _doctor(_: argparse.Namespace) -> int:
 
 
 def examine() -> list[Finding]:
-    """The state of what heaps need: the library, device code, a GPU; and whether gpuheap works with each package in which kernels are written."""
+    """Examines the parts that heaps need, as the library, device code and a GPU, and whether gpuheap works with each Python package for kernels."""
     from gpuheap.heaps.compiler import versions
     from gpuheap.heaps.files import KINDS, device_code, include_path, library_path
     from gpuheap.heaps.library import library
@@ -138,5 +138,5 @@ def _finding(what: str, look: Callable[[], str]) -> Finding:
         return Finding(what, True, look())
     except (HeapError, UserError) as error:
         return Finding(what, False, str(error).removeprefix("gpuheap: "))
-    except Exception as error:  # another package's: whatever is broken, the other findings are told too
+    except Exception as error:  # an error of another package: the other findings are still printed
         return Finding(what, False, f"{type(error).__name__}: {error}".splitlines()[0])

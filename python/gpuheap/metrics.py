@@ -45,7 +45,7 @@ METRICS: dict[str, Metric] = {
         Metric("failed_requests", "count", "failed requests"),
         Metric("throughput", "1/s", "operations per second", False),
         Metric("slowdown", "ratio", "slowdown"),
-        Metric("speedup", "ratio", "speedup", False),  # printed in papers; rows hold the two values that it is computed from
+        Metric("speedup", "ratio", "speedup", False),  # papers print it; rows hold the two values from which it is computed
         Metric("call_ms", "ms", "MPI call"),
         Metric("malloc_ms", "ms", "malloc of the call's buffers"),
         Metric("free_ms", "ms", "free of the call's buffers"),

@@ -16,7 +16,7 @@
         heap.check()
 
 `heap` in a kernel is Heap.handle, an integer; with @cuda.jit(extensions=[gpuheap.numba.heaps]) the Heap itself can be passed. Addresses are integers
-of 64 bits. The functions are linked as machine code, which takes milliseconds, and may be called by any thread in any state of divergence.
+of 64 bits. Any thread may call the functions, in any state of divergence. They are linked as machine code, which takes milliseconds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ except AttributeError as _error:  # numba-cuda 0.30.4 asks NumPy 2.5 for a funct
 __all__ = ["address_of", "aligned_malloc", "array", "calloc", "free", "heaps", "malloc", "owns", "realloc", "served_by", "usable_size", "view"]
 
 _CODE = cuda.Fatbin(device_code("fatbin").read_bytes(), name="gpuheap.fatbin")
-# All types are signed: Numba makes floating-point numbers of sums of signed and unsigned integers.
+# All types are signed, because Numba turns a sum of a signed and an unsigned integer into a floating-point number.
 _WORD = types.int64
 
 
@@ -55,36 +55,39 @@ def _declared(name: str, result: Any, *arguments: Any) -> Any:
 
 
 malloc = _declared("malloc", _WORD, _WORD, _WORD)
-"""malloc(heap, bytes): the address of a block, aligned to 16 bytes and not initialised. 0 for 0 bytes, and when nothing fits."""
+"""malloc(heap, bytes): the address of a block, aligned to 16 bytes and not initialised. 0 for 0 bytes, and if the heap has no room."""
 calloc = _declared("calloc", _WORD, _WORD, _WORD, _WORD)
 """calloc(heap, count, bytes): the address of a block for `count` objects of `bytes` each, all zero; 0 as for malloc."""
 aligned_malloc = _declared("aligned_malloc", _WORD, _WORD, _WORD, _WORD)
 """aligned_malloc(heap, bytes, alignment): the address of a block that is aligned to a power of two, 2 MiB at most; 0 as for malloc."""
 realloc = _declared("realloc", _WORD, _WORD, _WORD, _WORD)
-"""realloc(heap, address, bytes): a block of `bytes` with the old block's contents up to the smaller size; 0 when nothing fits, and the old block stays."""
+"""realloc(heap, address, bytes): the address of a block with the old contents up to the smaller size; 0 if the heap has no room: the old block stays."""
 usable_size = _declared("usable_size", _WORD, _WORD, _WORD)
-"""usable_size(heap, address): how many bytes may be used there; 0 for address 0."""
+"""usable_size(heap, address): the number of bytes that the block at `address` can hold; 0 for the address 0."""
 owns = _declared("owns", types.int32, _WORD, _WORD)
 """owns(heap, address): 1 for every live block of the heap, 0 for pointers into other memory."""
 _free = _declared("free", types.int32, _WORD, _WORD)
 
 
 def free(heap: int, block: Any) -> int:
-    """In a kernel: gives back a block, by its address or an array that array() made. 0 and arrays of no elements do nothing.
+    """In a kernel: frees a block, given by its address or as an array that array() made. The address 0 and arrays without elements do nothing.
 
-    0: freed; 1: there was nothing to free; 2: no block of the heap; 3: the block was free already. The last two are in Heap.stats().
+    Returns 0 if the block was freed, 1 if there was nothing to free, 2 if it is not a block of the heap, and 3 if it was free already. Heap.stats()
+    counts the last two.
     """
     raise _outside("free")
 
 
 def array(heap: int, shape: Any, dtype: Any) -> Any:
-    """In a kernel: an array of its own, C-ordered, not initialised, of `shape`, an integer or a tuple of them. It has no elements where the heap
-    has no memory for it: look at `.size`. It lives until free(heap, it), not until the end of the function."""
+    """In a kernel: a new array, C-ordered and not initialised. `shape` is an integer or a tuple of integers.
+
+    The array has no elements if the heap has no room: check `.size`. It lives until free(heap, array), not until the end of the function.
+    """
     raise _outside("array")
 
 
 def view(address: int, shape: Any, dtype: Any) -> Any:
-    """In a kernel: what lies at an address, as an array. All lengths are 0 for address 0."""
+    """In a kernel: the memory at an address as a C-ordered array. For the address 0, all lengths are 0."""
     raise _outside("view")
 
 
@@ -98,14 +101,15 @@ def _outside(name: str) -> RuntimeError:
 
 
 def served_by(heap: Heap) -> list[Any]:
-    """The files to link a kernel with, so that allocations of Numba's own runtime, such as arrays of numpy.empty(), come from `heap`:
-    @cuda.jit(link=gpuheap.numba.served_by(heap)). Numba frees them; Heap.stats() counts those that it does not free. The kernel keeps the heap alive.
+    """The files to link a kernel with, as in @cuda.jit(link=gpuheap.numba.served_by(heap)), so that Numba's runtime allocates from `heap`.
 
-    The runtime is on where NUMBA_CUDA_ENABLE_NRT=1 was set before Numba was imported. The first call for a GPU's architecture compiles for some seconds.
+    The runtime makes arrays such as those of numpy.empty(), and frees them. Heap.stats() counts those that it does not free. The kernel keeps the heap
+    alive. Raises InvalidRequest if the runtime is off: it is on if NUMBA_CUDA_ENABLE_NRT=1 was set before Numba was imported. The first call for a GPU's
+    architecture compiles for some seconds.
     """
     if not getattr(config, "CUDA_ENABLE_NRT", False):
         raise InvalidRequest(
-            "gpuheap: served_by() was called, and Numba's runtime, whose arrays it is for, is off: set NUMBA_CUDA_ENABLE_NRT=1 before Numba is imported"
+            "gpuheap: served_by() was called, but Numba's runtime, which makes the arrays, is off: set NUMBA_CUDA_ENABLE_NRT=1 before Numba is imported"
         )
     from gpuheap.heaps.compiler import handle_part, malloc_part
 
@@ -117,7 +121,7 @@ def served_by(heap: Heap) -> list[Any]:
 
 
 class _HeapArguments:
-    """An extension by which kernels can be called with a Heap: @cuda.jit(extensions=[gpuheap.numba.heaps])."""
+    """An extension of Numba that lets kernels be called with a Heap: @cuda.jit(extensions=[gpuheap.numba.heaps])."""
 
     def prepare_args(self, kind: Any, value: Any, stream: Any, retr: Any) -> tuple[Any, Any]:
         return (_WORD, value.handle) if isinstance(value, Heap) else (kind, value)
@@ -132,7 +136,7 @@ def _typeof_heap(value: Heap, context: Any) -> Any:
 
 
 def _lengths(shape: Any) -> int | None:
-    """The number of a shape's axes, or None if the value is no shape."""
+    """The number of a shape's axes, or None if the type is not that of a shape."""
     if isinstance(shape, types.Integer):
         return 1
     if isinstance(shape, types.BaseTuple) and len(shape) > 0 and all(isinstance(each, types.Integer) for each in shape):
@@ -187,7 +191,7 @@ def _address_of(context: Any, block: Any) -> Any:
     return _WORD(block), generate
 
 
-# Numba requires the same parameter names in both functions, and parameters of the outer one are types here.
+# Numba requires the same parameter names in the outer and the inner function. The outer one gets the types of the arguments.
 @overload(view, inline="always")
 def _view(address, shape, dtype):  # type: ignore[no-untyped-def]
     if _lengths(shape) is None:
@@ -217,7 +221,7 @@ def _array(heap, shape, dtype):  # type: ignore[no-untyped-def]
     def of_shape(heap, shape, dtype):  # type: ignore[no-untyped-def]
         count = 1
         for length in shape:
-            # A product that is too large is refused as any request that does not fit; the division keeps it from wrapping around.
+            # A product that is too large counts as a request that does not fit. The comparison divides, so that the product cannot overflow.
             count = 0 if length <= 0 or count > most // length else count * length
         return _array_at(malloc(heap, count * item_bytes) if count > 0 else 0, shape, dtype)
 

@@ -1,4 +1,4 @@
-"""The places of files in a checkout of the repository."""
+"""The folders of a checkout of the repository, and of the data in an installed package."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class Layout:
     def executables(self, backend: str) -> tuple[Path, ...]:
         """Where the builds put the executable of a backend, the usual place first."""
         usual = self.build / PRESETS[backend] / "benchmarks" / "gpuheap-bench"
-        # A CUDA build that finds Boost.Context makes the simulated one as well.
+        # A CUDA build that finds Boost.Context also makes the simulator's executable.
         return (usual, self.build / "cuda" / "benchmarks" / "host" / "gpuheap-bench") if backend == "simulator" else (usual,)
 
     def shown(self, path: Path) -> str:
-        """`path` relative to the current folder or the checkout where that is shorter."""
+        """`path` relative to the current folder, else relative to the checkout, else as it is."""
         for base in (Path.cwd(), self.root):
             try:
                 return str(path.relative_to(base))
@@ -66,14 +66,14 @@ class Layout:
 
 
 def find_layout() -> Layout:
-    """The checkout: `GPUHEAP_ROOT`, else the one this package lies in, else the one around the current folder.
+    """The checkout: `GPUHEAP_ROOT`, else the checkout that contains this package, else the one that contains the current folder.
 
-    Without any: the package's own data, which are enough for commands that only read.
+    Without a checkout, it is the package's own data, which are enough for commands that only read. Raises UserError if there is neither.
     """
     named = os.environ.get("GPUHEAP_ROOT")
     if named:
         if not (Path(named) / "benchmarks" / "suites").is_dir():
-            raise UserError(f"GPUHEAP_ROOT is '{named}', which holds no benchmarks/suites")
+            raise UserError(f"GPUHEAP_ROOT is '{named}', which holds no benchmarks/suites: name a checkout, or unset it")
         return Layout(Path(named).resolve())
     here = Path.cwd()
     for folder in (Path(__file__).resolve().parents[2], here, *here.parents):

@@ -1,4 +1,4 @@
-"""Checks of TOML files: each returns the value, or complains with the file and the key."""
+"""Checks of TOML files. Each check returns the value, or raises UserError, which names the file and the key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ else:
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """The contents of the file, and its lines. Every complaint names the line."""
+    """The contents of the file, and its lines. Raises UserError, which names the line, if the file is not TOML."""
     text = read_text(path)
     try:
         return tomllib.loads(text), text.splitlines()
@@ -26,11 +26,11 @@ def read(path: Path) -> tuple[dict[str, Any], list[str]]:
         found = re.search(r"line (\d+)", str(error))
         raise UserError(f"{path}:{found[1] if found else len(text.splitlines())}: {error}") from None
     except RecursionError:
-        raise UserError(f"{path}: its lists lie too deep in one another") from None
+        raise UserError(f"{path}: its lists are nested too deeply") from None
 
 
 def table(said: Any, path: Path, where: str, keys: Collection[str] | None) -> dict[str, Any]:
-    """A table with no other keys than these; None: any."""
+    """A table that has no other keys than `keys`; None allows any key."""
     if not isinstance(said, dict):
         raise UserError(f"{path}: {where} is missing or not a table")
     for key in said:

@@ -1,4 +1,4 @@
-"""The programs of the machine that gpuheap needs: compilers, the CUDA toolkit, the driver."""
+"""Finds the programs that gpuheap needs, and their versions: compilers, the CUDA toolkit, the driver."""
 
 from __future__ import annotations
 

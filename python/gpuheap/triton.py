@@ -5,7 +5,7 @@
     @triton.jit
     def kernel(heap, counts, out, B: tl.constexpr):
         n = tl.load(counts + tl.program_id(0))
-        p = gt.malloc(heap, n * 4)                    # one block for the program: an address, 0 when the heap has no memory
+        p = gt.malloc(heap, n * 4)                    # one block for the program: its address, or 0 if the heap has no room
         i = tl.arange(0, B)
         tl.store(p.to(tl.pointer_type(tl.float32)) + i, i.to(tl.float32), mask=(i < n) & (p != 0))
         tl.store(out + tl.program_id(0), p)
@@ -16,9 +16,9 @@
 
 `heap` is Heap.handle, an integer. A launch needs `extern_libs`.
 
-All threads of a program make these calls together and wait for each other. So they must not stand under a condition that differs within a program
-(those that Triton can write are the same for a whole program), nor in code that Triton specialises by warp (tl.range(..., warp_specialize=True)): a
-call there gets 0, and free() does nothing. Programs of several CTAs (num_ctas above 1) are refused when they are compiled.
+All threads of a program make these calls together and wait for each other. So a call must not stand under a condition that differs within a program;
+conditions written in Triton never do. Nor must it stand in code that Triton specialises by warp (tl.range(..., warp_specialize=True)): there malloc()
+returns 0, and free() does nothing. A program of several CTAs (num_ctas above 1) raises InvalidRequest when it is compiled.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _WARP = 32
 
 
 def extern_libs() -> dict[str, str]:
-    """The value for `extern_libs` of a launch: a dictionary, to which a program may add others."""
+    """The value for `extern_libs` of a launch: a dictionary, to which a program may add other libraries. Raises MissingPart."""
     return {"gpuheap": str(device_code("bitcode"))}
 
 
 def _call(semantic: Any, name: str, result: Any, arguments: list[Any], *, by_program: bool) -> Any:
-    """Calls a device function with words, and, if `by_program`, with the number of threads that a program has."""
+    """Calls a device function with 64-bit arguments and, if `by_program`, with the number of threads of a program."""
     options = semantic.builder.options
     if getattr(options, "num_ctas", 1) != 1:
-        raise InvalidRequest(f"gpuheap: a Triton program of num_ctas={options.num_ctas} asks for memory: each of its CTAs would; use num_ctas=1")
+        raise InvalidRequest(f"gpuheap: a Triton program of num_ctas={options.num_ctas} asks for memory, and each CTA would get its own block: use num_ctas=1")
     given = [semantic.cast(semantic.to_tensor(_value(each)), _WORD) for each in arguments]
     kinds: tuple[Any, ...] = (_WORD,) * len(given)
     if by_program:
@@ -68,13 +68,13 @@ def _value(given: Any) -> Any:
 
 @core.extern  # type: ignore[untyped-decorator]
 def malloc(heap: Any, num_bytes: Any, _semantic: Any = None) -> Any:
-    """One block for the program: its address as an int64, aligned to 16 bytes and not initialised. 0 when nothing fits."""
+    """One block of `num_bytes` for the program: its address as an int64, aligned to 16 bytes and not initialised; 0 if the heap has no room."""
     return _call(_semantic, "malloc_program", _WORD, [heap, num_bytes], by_program=True)
 
 
 @core.extern  # type: ignore[untyped-decorator]
 def free(heap: Any, address: Any, _semantic: Any = None) -> Any:
-    """Gives a block of the program back. 0: freed; 1: address 0; 2: no block of the heap; 3: it was free already."""
+    """Frees a block. Returns 0 if it was freed, 1 for the address 0, 2 if it is not a block of the heap, and 3 if it was free already."""
     return _call(_semantic, "free_program", _INT, [heap, address], by_program=True)
 
 
@@ -109,8 +109,11 @@ def _read_slot(slots: Any, _semantic: Any = None) -> Any:
 
 @triton.jit
 def malloc_each(heap, num_bytes, mask):  # type: ignore[no-untyped-def]
-    """A block for each element of a 1-D tensor of sizes in bytes where `mask` holds: their addresses as int64; 0 where it does not hold, for sizes of
-    0, and where nothing fits. Each is freed alone, by any program: as one element of free_each, or by free."""
+    """A block for each element of a 1-D tensor of sizes in bytes. Returns the addresses as a tensor of int64.
+
+    The address is 0 where `mask` is false, where the size is 0, and where the heap has no room. Any program may free each block by itself, with
+    free_each() or free().
+    """
     tl.static_assert(len(num_bytes.shape) == 1, "gpuheap: malloc_each takes a 1-D tensor of sizes")
     first = _open_slots(heap, num_bytes.shape[0])
     slots = tl.where(mask & (num_bytes > 0) & (first != 0), first + 8 * tl.arange(0, num_bytes.shape[0]), 0)
@@ -123,8 +126,11 @@ def malloc_each(heap, num_bytes, mask):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def free_each(heap, addresses, mask):  # type: ignore[no-untyped-def]
-    """Frees the blocks of a 1-D tensor of addresses where `mask` holds; 0 is skipped. A tensor of more than 1024 elements needs 8 bytes of the heap for
-    each of them meanwhile: where there is no memory for them it frees nothing, and the program gets False, else True."""
+    """Frees the blocks of a 1-D tensor of addresses where `mask` is true. The address 0 is skipped.
+
+    A tensor of more than 1024 elements needs 8 bytes of the heap for each element during the call. If the heap has no room for them, the call frees
+    nothing and returns False. Otherwise it returns True.
+    """
     tl.static_assert(len(addresses.shape) == 1, "gpuheap: free_each takes a 1-D tensor of addresses")
     first = _open_slots(heap, addresses.shape[0])
     slots = tl.where(mask & (addresses != 0) & (first != 0), first + 8 * tl.arange(0, addresses.shape[0]), 0)

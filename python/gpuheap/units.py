@@ -12,7 +12,7 @@ _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_bytes(text: str | int, what: str) -> int:
-    """`1073741824`, `8GiB`, `512M` (all units are powers of 1024) as a number of bytes."""
+    """Reads a size, as `1073741824`, `8GiB` or `512M`, in bytes. All units are powers of 1024. Raises UserError, which begins with `what`."""
     if isinstance(text, bool) or not isinstance(text, (int, str)):
         raise UserError(f"{what}: '{text}' is not a size: write bytes or a unit, like 1073741824 or 8GiB")
     match = _SIZE.match(str(text))
@@ -27,7 +27,7 @@ def parse_bytes(text: str | int, what: str) -> int:
 
 
 def format_bytes(count: int | float) -> str:
-    """`16 B`, `8 KiB`, `1.5 GiB`."""
+    """For example `16 B`, `8 KiB` or `1.5 GiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if abs(count) < 1024:
             return f"{_short(count)} {unit}"
@@ -36,7 +36,7 @@ def format_bytes(count: int | float) -> str:
 
 
 def format_count(count: int | float) -> str:
-    """`1,000,000`; powers of two from 2048 on keep their digits as well."""
+    """A whole number in full, as `1,000,000`; any other number with three significant digits."""
     return f"{count:,.0f}" if float(count).is_integer() else f"{count:,.3g}"
 
 
@@ -58,7 +58,7 @@ def format_value(value: float, unit: str) -> str:
 
 
 def format_factor(factor: float) -> str:
-    """`1.02`, `3.4`, `27`, `1,200`."""
+    """For example `1.02`, `3.4`, `27` or `1,200`."""
     if factor < 1.995:
         return f"{factor:.2f}"
     if factor < 9.95:
@@ -67,7 +67,7 @@ def format_factor(factor: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """`12 s`, `0.5 s`, `2 min 5 s`, `1 h 20 min`."""
+    """For example `12 s`, `0.5 s`, `2 min 5 s` or `1 h 20 min`."""
     if seconds < 60:
         return f"{seconds:.3g} s"
     if seconds >= 3600:
@@ -76,7 +76,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def _short(value: float) -> str:
-    """Three significant digits, never in exponent notation below 10^6."""
+    """Three significant digits without an exponent; whole numbers below 10,000 in full."""
     if value == 0:
         return "0"
     if float(value).is_integer() and abs(value) < 1e4:

@@ -1,5 +1,5 @@
-// Functions that libstdc++, libgcc and the headers of a newer glibc call and glibc 2.28 lacks, made from functions that it has.
-// scripts/wheel.py links them into each library of the wheel: they are not visible outside of the library.
+// The functions that libstdc++, libgcc and the headers of a newer glibc use, and that glibc 2.28 lacks. They call only functions that it has.
+// scripts/wheel.py links this file into each library of the wheel. The functions are not visible outside of the library.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <link.h>
@@ -8,7 +8,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
-// glibc 2.32: libstdc++ leaves atomic instructions out where it is true, which it never is here.
+// glibc 2.32: libstdc++ leaves out atomic instructions if this is true. Here it is always false.
 char __libc_single_threaded = 0;
 
 // glibc 2.36, for std::random_device.
@@ -20,7 +20,7 @@ uint32_t arc4random(void) {
   return number;
 }
 
-// glibc 2.33: before, the headers made these calls of them.
+// glibc 2.33: the headers of earlier versions defined these functions as the calls below.
 #if defined(__x86_64__)
 #define STAT_VERSION 1
 #else
@@ -35,7 +35,7 @@ int fstat(int file, struct stat* found) { return __fxstat(STAT_VERSION, file, fo
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "files of 64 bits");
 int fstat64(int file, struct stat64* found) { return __fxstat(STAT_VERSION, file, (struct stat*)found); }
 
-// glibc 2.35: where an exception's unwinder finds the tables of the code at an address.
+// glibc 2.35: finds the unwind tables of the code at an address, for exceptions.
 struct search {
   uintptr_t address;
   struct dl_find_object* found;

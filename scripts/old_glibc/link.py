@@ -1,7 +1,7 @@
-"""Options of the linker with which libraries that are linked beside a new glibc run beside an old one, from 2.28 on: RHEL 8, the oldest system of CUDA 13.
+"""Links libraries with a new glibc so that they also run with an old one, 2.28 or newer. RHEL 8, the oldest system that CUDA 13 supports, has 2.28.
 
-glibc 2.34 has moved the functions of libpthread, libdl and librt into libc, under a new version each. So a library that calls them asks for glibc 2.34,
-though the old versions are there as well. Stubs of the three libraries, which have the old versions alone, make the linker ask for those.
+glibc 2.34 moved the functions of libpthread, libdl and librt into libc, each with a new version. So a library that calls them requires glibc 2.34,
+although libc still has the old versions too. Stubs of the three libraries, which have only the old versions, make the linker require these.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections import defaultdict
 from pathlib import Path
 
 _FUNCTIONS = Path(__file__).resolve().parent / "functions.c"
-# The libraries that had the functions before glibc 2.34, by the beginnings of their names.
+# The libraries that had functions before glibc 2.34, each with a pattern of the functions' names.
 _LIBRARIES = {"libdl.so.2": r"dl(open|mopen|close|error|sym|vsym|addr|addr1|info)$", "libpthread.so.0": r"_*(pthread|sem)_", "librt.so.1": r"(shm|mq|timer)_"}
 NEWEST = (2, 28)
 
 
 def flags(folder: Path) -> list[str]:
-    """Makes the stubs and the object in `folder`, and returns what goes on the line that links a shared library."""
+    """Makes the stubs and the object in `folder`, and returns the linker's options for a shared library."""
     folder.mkdir(parents=True, exist_ok=True)
     object_file = folder / "functions.o"
     _run("gcc", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-c", _FUNCTIONS, "-o", object_file)
@@ -27,13 +27,13 @@ def flags(folder: Path) -> list[str]:
 
 
 def newest_version(library: Path) -> tuple[int, ...]:
-    """The newest glibc that a library asks for."""
+    """The newest version of glibc that a library requires."""
     listed = _run("objdump", "-T", library)
     return max((tuple(map(int, version.split("."))) for version in re.findall(r"GLIBC_([\d.]+)", listed)), default=(0,))
 
 
 def _moved() -> dict[str, dict[str, str]]:
-    """The functions that this machine's libc has of an old version and of a newer one than NEWEST, by library: the old version of each."""
+    """The functions that this machine's libc has in an old version and in one newer than NEWEST, by library, each with its old version."""
     libc = Path(_run("gcc", "-print-file-name=libc.so.6").strip())
     versions: dict[str, set[str]] = defaultdict(set)
     for line in _run("objdump", "-T", libc).splitlines():
@@ -50,7 +50,7 @@ def _moved() -> dict[str, dict[str, str]]:
 
 
 def _stub(folder: Path, name: str, functions: dict[str, str]) -> Path:
-    """A shared library that has the functions' names and versions, and nothing else."""
+    """Makes a shared library that has only the functions' names and versions."""
     by_version: dict[str, list[str]] = defaultdict(list)
     for function, version in functions.items():
         by_version[version].append(function)

@@ -99,7 +99,7 @@ def test_merge_says_which_table_is_not_there(checkout: Checkout) -> None:
     checkout.gpuheap(*SINGLE, "--output", "one")
     (checkout.root / "one" / "mini.csv").unlink()
     out = checkout.gpuheap("merge", "one", "--output", "two").stdout
-    assert "not taken: mini: one/mini.csv is not there, but environment.json beside it names its sweeps" in out
+    assert "not taken: mini: one/mini.csv is missing, although environment.json names its sweeps" in out
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_an_environment_that_is_none_is_refused(checkout: Checkout, error_line: 
         (b"\xff\xfe", "bad.toml:1: not a text file in UTF-8 (the byte 0xff)"),
         (b'[suite]\nname = "\xfc"\n', "bad.toml:2: not a text file in UTF-8 (the byte 0xfc)"),
         (b"[suite]\na = [", "bad.toml:2: Invalid value"),
-        (b"a = " + b"[" * 50000, "bad.toml: its lists lie too deep in one another"),
+        (b"a = " + b"[" * 50000, "bad.toml: its lists are nested too deeply"),
         (b'case = 3\n[suite]\nname = "bad"\n', "bad.toml: [[case]] must be a list of tables"),
         (b"", "bad.toml: [suite] is missing or not a table"),
         (None, "bad.toml cannot be read: is a directory"),

@@ -207,7 +207,7 @@ def test_fresh_that_was_stopped_goes_on_where_it_stopped(checkout: Checkout, num
     checkout.log()
     ran = checkout.gpuheap(*command)
     assert ran.returncode == 0, ran.stderr
-    assert "note: an earlier run with --fresh was stopped: this one continues it, and keeps what was measured since 20" in ran.stdout
+    assert "note: an earlier run with --fresh was stopped: this run continues it, and keeps the points measured since 20" in ran.stdout
     assert "2 kept since the run with --fresh began, 20" in ran.stdout
     own = [point for point in checkout.points_run() if "/sharded_spans/" in point]
     single = [f"alloc_single/sharded_spans/threads=100,bytes={size},state=warm" for size in (64, 128, 256)]
@@ -239,7 +239,7 @@ def test_a_table_is_of_one_build(checkout: Checkout, error_line) -> None:
     checkout.build("another build")
     line = error_line(checkout.gpuheap("bench", "mini/churn"))
     assert line.startswith("build/results/simulator/mini.csv has rows of another build (")
-    assert line.endswith("and a table is of one: --anew drops them and begins the table again, --output DIR leaves it as it is")
+    assert line.endswith("and a table has rows of one: --anew drops them and begins the table anew, --output DIR leaves the table as it is")
     assert {path.name: path.read_bytes() for path in checkout.table.parent.iterdir()} == before
     assert checkout.points_run() == []
     assert checkout.gpuheap("bench", "mini/churn", "--output", "elsewhere").returncode == 0

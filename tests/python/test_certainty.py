@@ -137,6 +137,6 @@ def test_a_time_out_decides_what_its_limit_can(tmp_path: Path, factor: str, verd
 def test_a_time_out_says_nothing_of_memory(tmp_path: Path) -> None:
     rows = [row("halloc", 0.9, metric="utilisation"), failed("cuda_malloc")]
     found = judged(tmp_path, BETTER, rows, "utilisation")
-    assert (found.verdict, found.numbers.split(";")[0]) == (UNDECIDED, "1 point without an end: so in 0% to 100% of all draws of the runs")
+    assert (found.verdict, found.numbers.split(";")[0]) == (UNDECIDED, "1 point without an end: holds in 0% to 100% of all draws of the runs")
     crashed = [row("halloc", 0.9, metric="utilisation"), failed("cuda_malloc", "crash")]
     assert judged(tmp_path, BETTER, crashed, "utilisation").verdict == HOLDS

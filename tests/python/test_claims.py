@@ -205,7 +205,7 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
             'relation = "first_failure"\nleft = "halloc"\naxis = "bytes"\nat_value = "32..64"',
             sweep("halloc", [1, None, 5]),
             UNDECIDED,
-            "1 point without an end: so in 0% to 100% of all draws of the runs; halloc timeout first at 32 B",
+            "1 point without an end: holds in 0% to 100% of all draws of the runs; halloc timeout first at 32 B",
         ),
         (
             'relation = "first_failure"\nleft = "halloc"\naxis = "bytes"\nat_value = "64.."',
@@ -376,7 +376,7 @@ def test_what_a_sweep_did_not_get_to_is_open(tmp_path: Path) -> None:
     """Three failures in a row end a sweep: the points behind them have no rows."""
     rows = sweep("halloc", [1] * 5) + sweep("scatteralloc", [2] * 5) + sweep("cuda_malloc", [3, None, None, None])
     found = judged(tmp_path, 'where = { bytes = 256 }\n' + BETTER, rows)
-    why = "1 point without an end: so in 0% to 100% of all draws of the runs"
+    why = "1 point without an end: holds in 0% to 100% of all draws of the runs"
     assert (found.verdict, found.numbers) == (UNDECIDED, f"{why}; ∞ times: halloc 1 µs, cuda_malloc untried")
     crashed = [row("cuda_malloc", 3), *(failed("cuda_malloc", "crash", size=size) for size in (32, 64, 128))]
     found = judged(tmp_path, 'where = { bytes = 128 }\n' + BETTER, sweep("halloc", [1] * 4) + crashed)
@@ -425,7 +425,7 @@ def test_a_page_is_fixed_or_the_best_of_each_scene(tmp_path: Path) -> None:
         ('right = "cuda_malloc"', 'right = { of = "cuda_malloc", metric = "mallc_us" }', 20, "unknown metric 'mallc_us'"),
         ('right = "cuda_malloc"', 'right = { of = "cuda_malloc", statistic = "mode" }', 20, "unknown statistic 'mode'"),
         ('metric = "malloc_us"', 'metric = "fre_us"', 17, "unknown metric 'fre_us': did you mean 'free_us'"),
-        ('metric = "malloc_us"', 'metric = "work_cycles"', 17, "work_cycles is neither better high nor low"),
+        ('metric = "malloc_us"', 'metric = "work_cycles"', 17, "work_cycles has no better direction"),
         ('metric = "malloc_us"', "", 19, "left: no metric"),
         ('case = "alloc_single"', "", 19, "left: no case"),
         ('relation = "better"', 'relation = "beter"', 18, "unknown relation 'beter': did you mean 'better'"),
@@ -464,7 +464,7 @@ WITH_GPU = HEAD.replace('suite = "survey"', 'suite = "survey"\nwhy_on = "NVIDIA 
     [
         ('""', "why is empty, expected one sentence"),
         ('"  "', "why is empty, expected one sentence"),
-        ("7", "why is missing or no text"),
+        ("7", "why is missing, or is not a text"),
         ('"the rows show no end"', "expected one sentence on one line"),
         ('"It is slower. It is larger."', "expected one sentence on one line"),
         ('"Is it slower? It is."', "expected one sentence on one line"),

@@ -141,7 +141,7 @@ def test_a_worker_and_then_the_scheduler_go_away(checkout: Checkout, cluster: Lo
     out, errors = process.communicate(timeout=60)
     assert process.returncode == 2, out + errors
     assert errors.splitlines() == [
-        f"gpuheap: the scheduler at {cluster.address} went away: what is finished is kept in results/nvidia-h200, "
+        f"gpuheap: the scheduler at {cluster.address} went away: finished points are kept in results/nvidia-h200, "
         "and the same command goes on from there"
     ]
     assert "is gone; the other workers take over its points" in out
@@ -218,6 +218,6 @@ def test_no_scheduler_is_said_so(checkout: Checkout, error_line: ErrorLine, addr
 
 
 def test_gpus_and_scheduler_do_not_go_together(checkout: Checkout, error_line: ErrorLine) -> None:
-    assert "--gpus chooses GPUs of this machine, and --scheduler runs on others" in error_line(
+    assert "--gpus chooses GPUs of this machine; --scheduler uses other machines" in error_line(
         checkout.gpuheap("bench", "mini", "--gpus", "2", "--scheduler", "a:1")
     )

@@ -78,7 +78,7 @@ def test_claims_that_lack_least_come_first_and_nothing_else_is_measured(claimed:
         *(("cuda_malloc", size) for size in ("256", "16", "32")),
         *(("atomic_malloc", size) for size in ("16", "32")),
     ]
-    assert "6 of them for 2 open claims, those closest to a verdict first" in ran.stdout
+    assert "6 of them are needed for 2 open claims; the claims closest to a verdict come first" in ran.stdout
     assert "open: 0 claims" in ran.stdout
     # The table is in the suite's order, whatever came first.
     sizes = [(row.allocator, row.bytes) for row in read_table(claimed.gpu_table) if row.metric == "malloc_us"]
@@ -132,7 +132,7 @@ def test_a_claim_that_noise_leaves_open_gets_more_runs(claimed: Checkout) -> Non
     claimed.gpu_table.write_text("\n".join(noisy) + "\n")
     claimed.points_run()
     ran = claimed.gpuheap("bench", "all", "--for-claims")
-    assert "2 of them for 1 open claims" in ran.stdout, ran.stdout + ran.stderr
+    assert "2 of them are needed for 1 open claims" in ran.stdout, ran.stdout + ran.stderr
     assert asked(claimed) == [("sharded_spans", "256"), ("cuda_malloc", "256")]
     assert {row.runs for row in read_table(claimed.gpu_table) if row.bytes == 256} == {10}
 

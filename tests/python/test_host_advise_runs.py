@@ -134,7 +134,7 @@ def test_interrupted_it_keeps_the_runs_and_says_what_they_tell(bench: Bench) -> 
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130 and "interrupted: this is what the runs so far tell" in err and "Traceback" not in err
+    assert process.returncode == 130 and "interrupted: the advice is from the runs so far" in err and "Traceback" not in err
     assert "whole program, mean time: " in out and len(advised(bench, "--from", "host_patterns.advice")["modes"]) == 4
 
 

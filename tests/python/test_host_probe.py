@@ -148,7 +148,7 @@ def test_what_does_not_tell_is_not_told() -> None:
     assert found.irregular == (64,) and found.rules == () and slot_words(found) == "not seen"
     machine = Machine("x", 1, 1, 1, {"async": "the driver has none", "device": ""})
     assert notes_of(machine, [found], ("async", "host")) == [
-        "async was not asked: the driver has none", "host: blocks of 64 B have no common distance, so their slots are not known"
+        "async was not measured: the driver has none", "host: blocks of 64 B have no common distance, so their slots are not known"
     ]  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def test_the_double_is_probed_from_end_to_end(tmp_path: Path, error_line) -> Non
     assert ran.returncode == 0, ran.stderr
     found = json.loads(ran.stdout)
     assert found["machine"]["device"] == "Double" and [each["name"] for each in found["allocators"]] == ["device", "managed", "host", "async"]
-    assert found["notes"][0] == "kernel was not asked: this machine has no GPU that runs the kernel with malloc"
+    assert found["notes"][0] == "kernel was not measured: this machine has no GPU that runs the kernel with malloc"
     for each in found["allocators"]:
         assert each["granularity"] == 512 and each["kernels"]["again"] > 0
         # The double takes each block's bytes, rounded up to 512, from the device's memory, and gives them back.
@@ -217,7 +217,7 @@ def test_requests_that_the_device_has_no_memory_for_are_told(tmp_path: Path) -> 
     bench = Bench(tmp_path)
     variables = {"GPUHEAP_HOST_PROBE": str(PROBE), "DOUBLE_MEMORY": "200000"}
     ran = bench.gpuheap("host", "probe", "--allocator", "device", "--budget", "1MiB", **variables)
-    assert ran.returncode == 0 and "failed for want of memory" in ran.stdout
+    assert ran.returncode == 0 and "failed because memory ran out" in ran.stdout
 
 
 @needs_probe

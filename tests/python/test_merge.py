@@ -87,7 +87,7 @@ def test_a_table_of_several_builds_is_left(two: Checkout) -> None:
     facts["sweeps"]["mini"]["alloc_single"]["cuda_malloc"] = "anotherbuild"
     (two.root / "two" / "environment.json").write_text(json.dumps(facts))
     ran = two.gpuheap("merge", "two", "--output", "one")
-    assert ran.returncode == 0 and "not taken: mini: two has rows of 2 builds of it, and a table is of one: measure it again" in ran.stdout
+    assert ran.returncode == 0 and "not taken: mini: two has rows of 2 builds, and a table has rows of one: measure it again" in ran.stdout
 
 
 def test_a_new_folder_is_of_the_gpu(two: Checkout) -> None:

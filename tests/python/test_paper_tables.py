@@ -130,4 +130,4 @@ def test_list_as_the_survey_does(checkout: Checkout) -> None:
     cuda = next(family for family in said["families"] if family["allocators"] == ["cuda_malloc"])
     assert (cuda["stable"], cuda["endings"]["timeout"], cuda["survey"]) == (False, 1, {"name": "CUDA-Allocator", "stable": "yes"})
     ran = checkout.gpuheap("list", "--results", "results/nvidia-h200")
-    assert (ran.returncode, ran.stderr) == (2, "gpuheap: --results goes with --table\n")
+    assert (ran.returncode, ran.stderr) == (2, "gpuheap: --results needs --table: add --table, or leave out --results\n")

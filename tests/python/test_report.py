@@ -111,7 +111,7 @@ def test_answers_come_first_then_this_machine_then_recorded_tables(filled: Check
     page = report(filled)
     assert list(page.words)[1:4] == ["nvidia-h200-answers", "simulated", "nvidia-h200"]
     words = page.words["nvidia-h200-answers"]
-    assert "What is fastest for what, NVIDIA H200" in words and "blocks of one size: malloc" in words
+    assert "The fastest allocator for each kind of kernel, NVIDIA H200" in words and "blocks of one size: malloc" in words
     assert "store_only" not in words and "atomic_wrap_malloc" not in words, "baselines, and what never frees, are no answers"
 
 
@@ -136,7 +136,7 @@ def test_what_was_not_tried_is_listed_too(checkout: Checkout) -> None:
     checkout.fail(**{f"atomic_malloc/{size}": "crash" for size in (16, 32, 64)})
     checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans,atomic_malloc")
     words = report(checkout).words["nvidia-h200"]
-    assert "atomic_malloc, alloc_single 2 points: not tried: three failing points in a row end those of the same axes" in words
+    assert "atomic_malloc, alloc_single 2 points: not tried: three failures in a row end a sweep over the same axes" in words
 
 
 def test_simulated_results_have_no_figures_and_say_what_they_are(filled: Checkout) -> None:
@@ -145,7 +145,7 @@ def test_simulated_results_have_no_figures_and_say_what_they_are(filled: Checkou
     words = page.words["simulated"]
     assert "simulated on the CPU" in words
     assert "28 of 29 points passed; 8 are unsupported in the simulator" in words
-    assert "not comparable with a GPU" in words
+    assert "not comparable with times of a GPU" in words
 
 
 def test_the_environment_is_told(filled: Checkout) -> None:

@@ -411,11 +411,11 @@ def test_samples_that_cannot_be_had_are_told(bench: Bench, compiled: Compile) ->
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        (("--every", "1"), "--every goes with --watch or --watch-file"),
+        (("--every", "1"), "--every needs --watch or --watch-file: add one of them, or leave out --every"),
         (("--watch", "--every", "0"), "--every is 0: give the seconds between two samples, from 0.001 to 86400"),
         (("--watch", "--every", "nan"), "--every is nan"),
         (("--watch-file", "/nonexistent/file"), "--watch-file: '/nonexistent/file' cannot be written"),
-        (("--watch", "--compare", "sharded_spans,cuda_malloc"), "--watch is for one run: leave --compare out"),
+        (("--watch", "--compare", "sharded_spans,cuda_malloc"), "--watch and --watch-file are for one run: leave out --compare"),
     ],
 )
 def test_a_watch_that_makes_no_sense_is_refused(bench: Bench, options: tuple[str, ...], text: str) -> None:
@@ -534,7 +534,8 @@ def test_ctrl_c_ends_all(bench: Bench, options: list[str]) -> None:
      (["--allocator", "gallatn", str(STEPS)], "unknown allocator 'gallatn': did you mean 'gallatin'?"),
      (["--compare", "cuda_malloc,gpuhep", str(STEPS)], "unknown allocator 'gpuhep'"),
      (["--allocator", "scatteralloc", str(STEPS)], "is not built for programs"), (["--bytes", "many", str(STEPS)], "--bytes: 'many' is not a size"),
-     (["--runs", "3", str(STEPS)], "--runs goes with --compare"), (["--json", str(STEPS)], "--json goes with --compare"),
+     (["--runs", "3", str(STEPS)], "--runs needs --compare: add --compare, or leave out --runs"),
+     (["--json", str(STEPS)], "--json needs --compare: add --compare, or leave out --json"),
      (["--compare", ",", str(STEPS)], "--compare: name allocators"),
      (["--allocator", "sharded_spans", "--compare", "cuda_malloc", str(STEPS)], "exclude each other"),
      (["--compare", "cuda_malloc", "--ignore", "(", str(STEPS)], "is not a regular expression"),

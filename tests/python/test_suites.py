@@ -144,7 +144,7 @@ def test_rows_of_a_papers_suite_have_five_runs_and_a_minute(tmp_path: Path) -> N
     assert (suite.paper, case.paper, case.enough_s) == ("Somebody 2020", "section 3", 0.5)
     assert (case.cut().runs, case.runs_that_count(), case.cut().runs_that_count()) == (5, 5, 5)
     for old, new, complaint in (
-        ("runs = 100", "runs = 4", "runs is 4: a row of a paper's suite has at least 5"),
+        ("runs = 100", "runs = 4", "runs is 4: a case of a paper's suite has at least 5"),
         ("timeout_s = 60", "timeout_s = 30", "timeout_s is 30: a point of a paper's suite has at least 60 s"),
         ('paper = "section 3"\n', "", "paper is missing"),
     ):

@@ -89,7 +89,7 @@ def test_an_interruption_ends_all_processes_and_keeps_what_is_finished(
         ("some", "--gpus: 'some' is neither all, a number of GPUs, nor their indices"),
         ("0,0", "--gpus: '0,0' has a GPU twice"),
         ("0", "--gpus: '0' is neither"),
-        ("64", "--gpus: 64 GPUs are more than nvidia-smi lists"),
+        ("64", "--gpus: 64 GPUs were asked for, and nvidia-smi lists"),
     ],
 )
 def test_a_mistake_in_gpus_is_named(checkout: Checkout, error_line: Any, gpus: str, complaint: str) -> None:
@@ -110,7 +110,7 @@ def test_all_gpus_are_those_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None
     assert local_workers("2", executable) == [LocalWorker("0"), LocalWorker("2")]
     assert local_workers("1,", executable) == [LocalWorker("1")]
     assert local_workers(None, executable) == [LocalWorker()]
-    with pytest.raises(UserError, match="3 GPUs are more than nvidia-smi lists of the kind NVIDIA H200, which is 2"):
+    with pytest.raises(UserError, match="3 GPUs were asked for, and nvidia-smi lists 2 of the kind NVIDIA H200"):
         local_workers("3", executable)
 
 
@@ -225,7 +225,7 @@ def test_what_a_lost_worker_had_goes_on_elsewhere() -> None:
 
 
 def test_without_workers_the_run_ends_with_words() -> None:
-    with pytest.raises(UserError, match="no worker is left: what is finished is kept"):
+    with pytest.raises(UserError, match="no worker is left: finished points are kept"):
         dispatched([Breaks(), Breaks()])
 
 

@@ -18,7 +18,7 @@ from gpuheap.judging.advised import GRANULARITIES, MEMORIES, REUSES, Recommendat
 from gpuheap.judging.evidence import axis_number, fields_of
 from gpuheap.units import format_bytes, format_count, parse_bytes
 
-NEAR = 4.0  # the largest factor between the asked number of threads, or size, and a measured one that answers for it
+NEAR = 4.0  # a measured number of threads, or size, answers for one that is larger or smaller by at most this factor
 TIGHT_UTILISATION = 0.9  # the share of the heap that an allocator must be able to use where memory is tight
 LACKING_ROWS = {"thread": "gpuheap bench gallatin/alloc_single gallatin/alloc_mixed", "warp": "gpuheap bench survey/alloc_warp"}
 LACKING_UTILISATION = "gpuheap bench survey/utilisation"
@@ -32,7 +32,7 @@ class Pattern:
     high_bytes: int
     threads: int
     granularity: str  # thread: every thread; warp: one lane of each warp
-    reuse: str  # cross-size, same-size, none: what sizes freed memory must serve
+    reuse: str  # the sizes that freed memory must serve: cross-size, same-size or none
     memory: str  # tight, ample
 
     @property
@@ -53,7 +53,7 @@ class Used:
     case: str
     point: PointId
     metrics: tuple[str, ...]
-    between: tuple[int, int] | None = None  # the measured sizes that it was interpolated from
+    between: tuple[int, int] | None = None  # the two measured sizes between which it was interpolated; None for a measured point
 
     @property
     def words(self) -> str:
@@ -66,12 +66,12 @@ class Used:
 @dataclass(frozen=True)
 class Candidate:
     allocator: str
-    times: float  # its time over the best one's at each point, in the geometric mean
+    times: float  # the geometric mean over the points of its time divided by the best allocator's
     malloc_us: float  # median over the points
     free_us: float | None  # None where nothing is freed
-    utilisation: float | None  # the least at these sizes; None if not asked for
-    points: int = 1  # how many of the points it has
-    over_cuda: float | None = None  # CUDA's time over its own, in the geometric mean of the points that both have; None without any
+    utilisation: float | None  # the smallest share of the heap that it could use at these sizes; None if memory is ample or it was not measured
+    points: int = 1  # the number of points at which it was measured
+    over_cuda: float | None = None  # the geometric mean of CUDA's time divided by its own, over the points that both have; None without such a point
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class Advice:
     pattern: Pattern
     device: str
     ranked: tuple[Candidate, ...]  # the best first
-    compared: Candidate | None  # CUDA's malloc, where it is not ranked itself; None where no point near has its times
-    set_aside: tuple[tuple[str, str], ...]  # allocator, why
+    compared: Candidate | None  # CUDA's malloc; None if `ranked` has it or is empty, or if CUDA's malloc has no time at a near point
+    set_aside: tuple[tuple[str, str], ...]  # (allocator, reason)
     used: tuple[Used, ...]
     to_run: tuple[str, ...]  # commands that measure the missing rows
-    recommendations: tuple[Recommendation, ...]  # of the papers, the most specific first
+    recommendations: tuple[Recommendation, ...]  # those of the papers that fit the pattern, the most specific first
 
 
 def read_pattern(sizes: str, threads: str, granularity: str, reuse: str, memory: str) -> Pattern:
@@ -109,7 +109,11 @@ def read_pattern(sizes: str, threads: str, granularity: str, reuse: str, memory:
 def advise_on(
     pattern: Pattern, measured: Measured, allocators: Mapping[str, Allocator], recommendations: Iterable[Recommendation]
 ) -> Advice:
-    """`allocators`: the traits by name. Without rows near the pattern nothing is ranked, and `to_run` says what to measure."""
+    """Ranks the measured allocators for a pattern.
+
+    `allocators` gives each allocator's traits by its name. Without rows near the pattern nothing is ranked, and `to_run` has the command that
+    measures such rows.
+    """
     fitting = [
         one
         for one in recommendations
@@ -126,7 +130,7 @@ def advise_on(
             name = row.allocator
             why = _why_not(pattern, allocators.get(name), name)
             if why is None:
-                continue  # a baseline
+                continue  # a baseline of the benchmark, which is no allocator
             if why:
                 aside.setdefault(name, why)
             elif row.status != "ok":
@@ -150,7 +154,7 @@ def advise_on(
                 if name not in utilisation:
                     aside.setdefault(name, "its utilisation was not measured")
                 elif utilisation[name] == 0:
-                    aside.setdefault(name, "its heap was not filled within the time limit")
+                    aside.setdefault(name, "filling its heap timed out, crashed or gave a wrong result")
                 elif utilisation[name] < TIGHT_UTILISATION:
                     asked = f"a tight heap needs {TIGHT_UTILISATION:.0%}"
                     aside.setdefault(name, f"fills {utilisation[name]:.0%} of its heap; {asked}")
@@ -161,7 +165,7 @@ def advise_on(
     return Advice(pattern, measured.device, ranked, compared, tuple(sorted(aside.items())), tuple(used), tuple(to_run), tuple(fitting))
 
 
-Times = Mapping[tuple[str, str, PointId], tuple[float, float]]  # the times of malloc and of free, by point
+Times = Mapping[tuple[str, str, PointId], tuple[float, float]]  # the times of malloc and of free in microseconds, by point
 
 
 def _ranked(
@@ -201,7 +205,7 @@ def _cuda_times(points: Mapping[tuple[str, str, PointId], Sequence[Row]], metric
 
 
 def _why_not(pattern: Pattern, traits: Allocator | None, name: str) -> str | None:
-    """The reason for which an allocator's traits rule it out, "" if they do not; None if the name is no allocator's."""
+    """The reason why an allocator's traits rule it out; "" if they do not; None for a baseline, which is no allocator."""
     if traits is None:
         return None if name in ("store_only", "bump_sharded") else "its traits are not known here: build the benchmark executable"
     if traits.overwrites:
@@ -218,9 +222,9 @@ def _why_not(pattern: Pattern, traits: Allocator | None, name: str) -> str | Non
 def _points(
     pattern: Pattern, rows: Sequence[Row]
 ) -> tuple[dict[tuple[str, str, PointId], list[Row]], dict[tuple[str, str, PointId], tuple[int, int]]]:
-    """The rows near the pattern, by suite, case and point: of each case those of the one suite that knows most allocators.
+    """The rows near the pattern, by suite, case and point. For each case, they come from the one suite that measured the most allocators.
 
-    Second: the sizes that interpolated points lie between.
+    The second result has, for each interpolated point, the two measured sizes between which it lies.
     """
     found: dict[tuple[str, str, PointId], list[Row]] = {}
     between: dict[tuple[str, str, PointId], tuple[int, int]] = {}
@@ -249,15 +253,16 @@ def _breadth(rows: Sequence[Row]) -> int:
 
 
 def _near(pattern: Pattern, case: str, rows: Sequence[Row]) -> tuple[list[Row], tuple[int, int] | None]:
-    """Rows at the measured number of threads that is nearest, and at the sizes of the pattern.
+    """The rows at the nearest measured number of threads and at the pattern's sizes.
 
-    A size that lies between two measured ones is interpolated from these, which are the second result.
+    If no measured size is in the pattern, the rows are interpolated between the two measured sizes around it, which are the second result.
+    Without interpolation the second result is None.
     """
     threads = _nearest(pattern.threads, {row.threads for row in rows if row.threads is not None})
     rows = [row for row in rows if row.threads == threads]
     sizes = {row.bytes for row in rows if row.bytes is not None}
     if case == "alloc_mixed":
-        # From 4 or 16 bytes up to the row's size: that of a program that asks for sizes up to its largest.
+        # alloc_mixed draws sizes from 4 or 16 bytes up to the row's size, so it answers only where the largest size is twice the smallest or more.
         if pattern.low_bytes * 2 > pattern.high_bytes:
             return [], None
         wanted: set[int | None] = {size for size in sizes if size == pattern.high_bytes}
@@ -278,15 +283,16 @@ def _near(pattern: Pattern, case: str, rows: Sequence[Row]) -> tuple[list[Row], 
 
 
 def _nearest(wanted: float, values: Iterable[int]) -> int | None:
-    """The measured value nearest in ratio; None if all are further away than NEAR."""
+    """The measured value nearest in ratio; None if all differ by more than the factor NEAR."""
     nearest = min(values, key=lambda value: abs(math.log(value / wanted)), default=None)
     return nearest if nearest is not None and 1 / NEAR <= nearest / wanted <= NEAR else None
 
 
 def _utilisation(pattern: Pattern, rows: Sequence[Row]) -> tuple[dict[str, float], list[tuple[str, str, PointId]]]:
-    """The least utilisation of each allocator at the pattern's sizes, in the largest heap of the suite that knows most allocators.
+    """The smallest utilisation of each allocator at the pattern's sizes, and the points that it comes from.
 
-    0 of one that timed out, crashed or was wrong.
+    The rows are those of the largest heap in the suite that measured the most allocators. An allocator that timed out, crashed or gave a wrong
+    result has the utilisation 0.
     """
     by_suite: dict[str, list[Row]] = {}
     for row in rows:

@@ -26,10 +26,10 @@ def print_advice(console: Console, advice: Advice, folder: str) -> None:
             said = f"CUDA's malloc, for comparison: malloc {format_value(cuda.malloc_us, 'us')}{free}, {format_factor(cuda.times)} times the best"
             console.print(said, soft_wrap=True, highlight=False)
         if any(used.between is not None for used in advice.used):
-            said = "a size between two measured ones: values on a straight line between them, in the logarithms of size and time"
+            said = "values at a size that was not measured are interpolated between the next sizes, in the logarithms of size and time"
             console.print(said, style="bright_black", soft_wrap=True)
     elif advice.used:
-        console.print("no allocator that was measured fits", style="yellow")
+        console.print("no measured allocator fits this pattern", style="yellow")
     else:
         console.print(f"no rows in {folder} are near this pattern", style="yellow", soft_wrap=True)
     for command in advice.to_run:
@@ -122,7 +122,7 @@ def _table(advice: Advice) -> Table:
 
 
 def _standing(advice: Advice, names: tuple[str, ...]) -> str:
-    """The place of the papers' recommendations in this ranking."""
+    """The rank and the ratio of the best-ranked of the named allocators, in words."""
     places = {one.allocator: (number, one.times) for number, one in enumerate(advice.ranked, start=1)}
     measured = sorted((places[name][0], name) for name in names if name in places)
     if not measured:

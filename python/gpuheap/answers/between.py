@@ -10,7 +10,7 @@ from gpuheap.formats.results import Row
 
 
 def neighbours(size: float, measured: Iterable[int]) -> tuple[int, int] | None:
-    """The nearest measured sizes below and above; None where the size lies outside of all."""
+    """The nearest measured sizes below and above; None for a size outside of the measured range."""
     sizes = list(measured)
     below = max((one for one in sizes if one <= size), default=None)
     above = min((one for one in sizes if one >= size), default=None)
@@ -18,10 +18,10 @@ def neighbours(size: float, measured: Iterable[int]) -> tuple[int, int] | None:
 
 
 def interpolated(rows: Sequence[Row], size: int, below: int, above: int) -> list[Row]:
-    """A row at `size` for each row at `below` that has a partner at `above`: of the same allocator, metric, threads and parameter.
+    """Makes a row at `size` from each pair of rows at `below` and `above` that differ in nothing but size and values.
 
-    Values lie on a straight line in the logarithms of size and value; where a value is not positive, in the logarithm of the size only. If
-    one of the two did not succeed, neither does the row between.
+    The median is interpolated linearly in the logarithms of size and value. If one of the two medians is not positive, the logarithm is taken
+    of the size only. If one of the two measurements failed, the new row has that failure. `size`, `below` and `above` are in bytes.
     """
     share = math.log(size / below) / math.log(above / below)
     partners = {(*row.key[:5], row.key[6], row.metric): row for row in rows if row.bytes == above}

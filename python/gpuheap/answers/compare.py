@@ -1,4 +1,4 @@
-"""Two tables of results held against each other, point by point, with the noise of their runs."""
+"""Compares two tables of results point by point, in view of the noise of their runs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from gpuheap.formats.results import Key, Row, split_parameter
 from gpuheap.metrics import METRICS
 
 BETTER, WORSE, CHANGED, NOISE, ONE_RUN = "better", "worse", "changed", "within noise", "one run"
-FEW_COLUMNS = 3  # up to so many columns, a difference of two tables is shown as combinations of values
-_FEW_RUNS = 5  # from so many runs on, the 5th and the 95th percentile are the range of a median
+FEW_COLUMNS = 3  # the most columns that one set may have in the search for the columns in which two tables differ
+_FEW_RUNS = 5  # with at least this many runs, the range of a median is that from the 5th to the 95th percentile
 
 
 @dataclass(frozen=True)
 class Change:
-    """One measurement in both tables. `ratio` is the second's median over the first's; with noise it lies between `low` and `high`."""
+    """One measurement in both tables. `ratio` is the second median divided by the first; in view of noise it lies between `low` and `high`."""
 
     before: Row
     after: Row
@@ -44,9 +44,9 @@ class Summary:
 class Comparison:
     changes: tuple[Change, ...]
     summaries: tuple[Summary, ...]
-    missing: tuple[Row, ...]  # points of the first that the second lacks, a row each
-    extra: tuple[Row, ...]  # points of the second that the first lacks
-    statuses: tuple[tuple[Row, Row], ...]  # points whose status differs
+    missing: tuple[Row, ...]  # one row for each point of the first table that the second lacks
+    extra: tuple[Row, ...]  # one row for each point of the second table that the first lacks
+    statuses: tuple[tuple[Row, Row], ...]  # a row of each table for each point whose status differs
 
     @property
     def worse(self) -> bool:
@@ -58,7 +58,10 @@ class Comparison:
 
 
 def compare_tables(before: Sequence[Row], after: Sequence[Row], tolerance: float = 0.0) -> Comparison:
-    """`tolerance`: a share of the first's value. Raises UserError for tables that have no point in common."""
+    """Compares two tables. A change of at most `tolerance`, as a share of the first table's value, counts as noise.
+
+    Raises UserError if the first table is empty, if the tables are of different backends, or if they have no point in common.
+    """
     if not before:
         raise UserError("the first table holds no rows, so there is nothing to compare with: measure it with gpuheap bench")
     _same_backend(before, after)
@@ -89,10 +92,10 @@ def compare_tables(before: Sequence[Row], after: Sequence[Row], tolerance: float
 
 
 def noise_of(row: Row) -> tuple[float, float] | None:
-    """The range in which the median of such runs may lie; None for a single time, which has no range.
+    """The range in which the row's median may lie, in the row's unit; None if its noise is unknown, as for a time of one run.
 
-    From five runs on it is the range between the percentiles; of fewer runs, two standard deviations around the median, and every value seen.
-    Counts and sizes of one run are exact.
+    With five runs or more, the range is that from the 5th to the 95th percentile. With two to four runs, it holds two standard deviations around
+    the median, and every value seen. A count or a size of one run is taken as exact.
     """
     values = row.statistics
     assert values is not None
@@ -155,7 +158,7 @@ def _same_backend(before: Sequence[Row], after: Sequence[Row]) -> None:
 
 
 def _difference(before: Sequence[Key], after: Sequence[Key]) -> str:
-    """Why two tables have no common point: the fewest columns without which they would have one, with each table's values there."""
+    """Says why two tables have no common point: names the fewest columns without which they would have one, and each table's values in them."""
     fields = [[_fields(key) for key in keys] for keys in (before, after)]
     columns = list(dict.fromkeys(column for points in fields for point in points for column in point))
     for count in range(1, len(columns)):
@@ -166,13 +169,13 @@ def _difference(before: Sequence[Key], after: Sequence[Key]) -> str:
                 return "; ".join(_in_column(column, *fields) for column in differing)
         if count == FEW_COLUMNS:
             break
-    # The tables differ in more columns: the columns that have no value in common.
+    # The tables differ in more columns than were searched. The answer names the columns in which they have no value in common.
     apart = [column for column in columns if not {p.get(column, "") for p in fields[0]} & {p.get(column, "") for p in fields[1]}]
     return "; ".join(_in_column(column, *fields) for column in apart) or "their points combine the same values in other ways"
 
 
 def _fields(key: Key) -> dict[str, str]:
-    """A row's values by column. The keys of `parameter` are columns of their own."""
+    """A row's values by column. Each key of `parameter` counts as a column."""
     named = dict(zip(("suite", "case", "allocator", "backend", "threads", "bytes"), ("" if value is None else str(value) for value in key[:6]), strict=True))
     return named | split_parameter(key[6])
 

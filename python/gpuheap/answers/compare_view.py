@@ -18,7 +18,7 @@ from gpuheap.formats.results import Row
 from gpuheap.units import format_value
 
 STYLE = {BETTER: "green", WORSE: "red", CHANGED: "yellow", NOISE: "bright_black", ONE_RUN: "yellow"}
-LISTED = 40  # lines of a list; --json has all
+LISTED = 40  # the most lines of a list; --json prints all
 
 
 def print_comparison(console: Console, comparison: Comparison, before: str, after: str) -> None:
@@ -37,7 +37,7 @@ def print_comparison(console: Console, comparison: Comparison, before: str, afte
                 console.print(f"  {_point(row)}", soft_wrap=True)
             _more(console, len(rows))
     if comparison.statuses:
-        console.print(f"ended otherwise: {len(comparison.statuses)}", style="yellow")
+        console.print(f"with another status in B: {len(comparison.statuses)}", style="yellow")
         for one, other in comparison.statuses[:LISTED]:
             why = f": {other.reason}" if other.reason else ""
             console.print(f"  {_point(one)}: {one.status} in A, {other.status} in B{why}", soft_wrap=True)
@@ -123,7 +123,7 @@ def _summary_table(comparison: Comparison) -> Table:
 
 def _change_table(changes: Sequence[Change]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("beyond noise", "metric"):
+    for column in ("point beyond noise", "metric"):
         table.add_column(column, overflow="fold")
     for column in ("A", "B", "B over A", "with noise", ""):
         table.add_column(column, justify="right", no_wrap=True)
@@ -137,7 +137,7 @@ def _change_table(changes: Sequence[Change]) -> Table:
 
 
 def _rank(change: Change) -> tuple[int, float]:
-    """The changes, the worst first and the best last."""
+    """The sort key of the list of changes: by verdict, worse ones first, and within a verdict the largest change first."""
     size = abs(math.log(change.ratio)) if 0 < change.ratio < math.inf else math.inf
     return ((WORSE, BETTER, CHANGED, ONE_RUN).index(change.verdict), -size)
 

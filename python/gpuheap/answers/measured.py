@@ -1,4 +1,4 @@
-"""The measurements of one GPU that claims, tables and advice are computed from."""
+"""The measurements of one GPU, from which claims, tables and advice are computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuheap.running.executable import candidates, choose
 
 @dataclass(frozen=True)
 class Measured:
-    """The rows of one folder's tables that were measured on a GPU. Times of the simulator say nothing about speed and are left out."""
+    """The rows of one folder's tables that were measured on a GPU. The simulator's rows are left out: its times say nothing about speed."""
 
     folder: Path
     rows: tuple[Row, ...]
@@ -33,7 +33,10 @@ class Measured:
 
 
 def find_measured(layout: Layout, folder: Path | None = None) -> Measured:
-    """The tables of a folder; without a folder, those of the only GPU in `results/`. A folder without tables is no error: it has no rows yet."""
+    """Reads the tables of a folder; without a folder, those of the only GPU in `results/`. A folder without tables gives no rows.
+
+    Raises UserError if there is no such folder, if it has rows of the simulator only, or if `results/` has several GPUs and no folder is named.
+    """
     if folder is None:
         candidates = sorted({path.parent for path in layout.results.glob("*/*.csv")})
         if not candidates:
@@ -52,7 +55,7 @@ def find_measured(layout: Layout, folder: Path | None = None) -> Measured:
 
 
 def traits_by_name(layout: Layout, measured: Measured, backend: str | None = None) -> dict[str, Allocator]:
-    """The traits of every allocator: from a built executable, else from the file beside the results."""
+    """The traits of every allocator: those that a built executable describes, and for other allocators those recorded with the results."""
     found = {allocator.name: allocator for allocator in measured.allocators}
     if backend is not None or candidates(layout):
         found |= {allocator.name: allocator for allocator in choose(layout, backend).description.allocators}

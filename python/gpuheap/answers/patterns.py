@@ -24,7 +24,7 @@ class Best:
     """The best of the allocators that served every point of a pattern."""
 
     allocator: str
-    ahead: float  # the next allocator's value over this one's, at least 1; 0 if there is no next one
+    ahead: float  # how many times better it is than the second, at least 1; 0 if there is no second
     second: str
     points: int
     complete: int  # contenders that served every point
@@ -38,12 +38,12 @@ class Pattern:
     suite: str
     case: str
     metric: str
-    where: str  # in words
+    where: str  # the number of threads and the parameters, in words
     best: Mapping[str, Best]  # by class of sizes
 
 
 def best_per_pattern(views: Iterable[CaseView], traits: Mapping[str, Mapping[str, Any]]) -> list[Pattern]:
-    """A line for each case, metric and number of threads at which at least three allocators of general use were measured."""
+    """A line for each case, metric, number of threads and parameters at which at least LEAST_CONTENDERS contenders were measured."""
     return [pattern for view in views for metric in view.metrics if _is_judged(metric) for pattern in _patterns(view, metric, traits)]
 
 
@@ -55,7 +55,7 @@ def size_classes(patterns: Iterable[Pattern]) -> list[str]:
 
 
 def is_contender(name: str, traits: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether an allocator frees single blocks and never hands out live memory, so that a program can use it in place of another one."""
+    """Whether an allocator frees single blocks and never hands out live memory, so that a program can use it in place of another contender."""
     known = traits.get(name, {})
     return is_rival(name) and known.get("free", "individually") == "individually" and not known.get("overwrites")
 
@@ -68,7 +68,7 @@ def _patterns(view: CaseView, metric: str, traits: Mapping[str, Mapping[str, Any
     rows = [
         row for row in view.rows if row.metric == metric and row.ok and row.statistics is not None and is_contender(row.allocator, traits)
     ]
-    short = {
+    short = {  # where an allocator failed requests
         (row.allocator, point_id(row))
         for row in view.rows
         if row.metric == "failed_requests" and row.statistics is not None and row.statistics.median > 0
@@ -92,7 +92,7 @@ def _patterns(view: CaseView, metric: str, traits: Mapping[str, Mapping[str, Any
 
 
 def _fixed(rows: Sequence[Row]) -> set[str]:
-    """Keys of the parameter that are no part of a pattern: those with one value, and numbers of many values, which are swept like sizes."""
+    """Keys of the parameter that are no part of a pattern: those with one value, those with more than three, which are swept like sizes, and the seed."""
     values: dict[str, set[str]] = {}
     for row in rows:
         for key, value in row.parameters.items():
@@ -101,7 +101,10 @@ def _fixed(rows: Sequence[Row]) -> set[str]:
 
 
 def _winner(rows: Sequence[Row], metric: str, short: set[tuple[str, PointId]]) -> Best | None:
-    """The best allocator by the geometric mean over all points. One that fails requests at a point, or has no value there, is left out."""
+    """The best allocator by the mean over all points: the geometric mean, or the arithmetic one if a value is not positive.
+
+    An allocator that fails requests at a point, or has no value there, is left out. With fewer than LEAST_CONTENDERS contenders, there is no best one.
+    """
     values: dict[str, dict[PointId, float]] = {}
     for row in rows:
         assert row.statistics is not None

@@ -1,4 +1,4 @@
-"""The distance of each allocator from the best one at every point: `gpuheap standing`."""
+"""`gpuheap standing`: compares each allocator with the best one at every point."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gpuheap.units import format_value
 
 SUITES = ("survey", "gallatin", "regeff", "stress")  # the suites whose points make up the project's own score
 MEMORY = ("utilisation", "address_range_ratio", "footprint_ratio", "internal_fragmentation")
-LEFT_OUT = ("total_ms",)  # the host's time around a kernel: the kernel's own time is another metric of the point
+LEFT_OUT = ("total_ms",)  # the time that the host measures around a kernel: the kernel's own time is another metric of the same point
 WITHIN = (1.05, 1.1)
 BEYOND = (1.3, 1.5)
 
@@ -32,14 +32,14 @@ class Entry:
 
     allocator: str
     value: float  # of the metric; nan where it failed
-    times: float  # the best value's advantage: 1 for the best itself, infinite for a failure
+    times: float  # how many times worse than the best value: 1 for the best itself, infinite for a failure
     rank: int
-    interval: tuple[float, float] | None = None  # of `times` at 95 %; None where the runs of either are not known, and for the best
+    interval: tuple[float, float] | None = None  # the 95 % confidence interval of `times`; None for the best, or if single runs are not known
 
 
 @dataclass(frozen=True)
 class Contest:
-    """A point that at least two contenders tried and one finished, by one metric."""
+    """One metric at one point that at least two contenders tried and at least one finished."""
 
     suite: str
     case: str
@@ -64,7 +64,7 @@ class Score:
     """The standing of one allocator over all contests that it took part in."""
 
     allocator: str
-    times: tuple[float, ...]  # its value over the best one, for each contest
+    times: tuple[float, ...]  # its `Entry.times` in each contest
 
     @property
     def points(self) -> int:
@@ -94,7 +94,7 @@ class Score:
 @dataclass(frozen=True)
 class Standing:
     contests: tuple[Contest, ...]
-    scores: tuple[Score, ...]  # the one that is best most often first
+    scores: tuple[Score, ...]  # the allocator that is best at the most points first
     left_out: Mapping[str, str]  # allocators that are in no contest, and why
 
     def score(self, allocator: str) -> Score:
@@ -107,12 +107,15 @@ class Standing:
 
 
 def is_compared(metric: str) -> bool:
-    """The metrics that count: times for which a program waits, and the use of its memory."""
+    """Whether a metric counts in the standing: it is a time for which a program waits, or a measure of memory use."""
     return metric in METRICS and (METRICS[metric].is_time or metric in MEMORY) and metric not in LEFT_OUT
 
 
 def standing(rows: Iterable[Row], traits: Mapping[str, Mapping[str, Any]]) -> Standing:
-    """Compares allocators that free single blocks and never hand out live memory. One whose requests fail at a point loses that point."""
+    """Compares the allocators that free single blocks and never hand out live memory.
+
+    An allocator that fails requests at a point counts as failed in every time of that point.
+    """
     by_point: dict[tuple[str, str, PointId], dict[str, list[Row]]] = {}
     left_out: dict[str, str] = {}
     for row in rows:
@@ -147,7 +150,7 @@ def _contests(suite: str, case: str, point: PointId, found: Mapping[str, Sequenc
 
 
 def _runs(rows: Sequence[Row], metric: str) -> Runs | None:
-    """The runs of a measurement, if they are enough to say how noisy it is."""
+    """The runs of a measurement; None if they are too few to estimate its noise."""
     row = next((row for row in rows if row.metric == metric and row.values), None)
     runs = runs_of(row, "median") if row is not None else None
     return runs if runs is not None and runs.enough else None
@@ -165,7 +168,7 @@ def _with_interval(entry: Entry, best: Entry, drawn: Mapping[str, Sequence[float
 
 
 def _value(rows: Sequence[Row], metric: str) -> float | None:
-    """None where the allocator does not take part: the case does not support it, or it has no such measurement there."""
+    """The allocator's value; nan if it failed; None if it does not take part, because it is unsupported or has no such measurement."""
     if rows[0].status in FAILING:
         return math.nan
     served = not any(row.metric == "failed_requests" and row.statistics is not None and row.statistics.median > 0 for row in rows)

@@ -20,7 +20,7 @@ LISTED = 15  # the number of worst points that are listed; --csv has every point
 
 
 def print_standing(console: Console, found: Standing, subject: str, suites: Sequence[str], device: str) -> None:
-    """The subject's score in a sentence, then a line for each allocator, a line for each case, and the points that it loses most clearly."""
+    """Prints a line for each allocator and for each case, the points that the subject loses most clearly, and the subject's score in a sentence."""
     own = found.score(subject)
     console.print(f"{', '.join(suites)} on {device}: {len(found.contests)} points with two contenders or more", soft_wrap=True)
     console.print(_scores(found, subject))
@@ -30,7 +30,7 @@ def print_standing(console: Console, found: Standing, subject: str, suites: Sequ
         console.print(Text(f"where {subject} is furthest from the best", "bold"))
         console.print(_worst(worst[:LISTED], subject))
         if len(worst) > LISTED:
-            console.print(f"  and {len(worst) - LISTED} more points that another one wins: --csv lists every point", style="bright_black")
+            console.print(f"  and {len(worst) - LISTED} more points that another allocator wins: --csv lists every point", style="bright_black")
     for why in dict.fromkeys(found.left_out.values()):
         names = [name for name, reason in found.left_out.items() if reason == why]
         console.print(f"left out, {why}: {', '.join(names)}", style="bright_black", soft_wrap=True)
@@ -68,7 +68,7 @@ NAMED = 6  # allocators in the table of docs/standing.md
 
 
 def with_score(page: str, found: Standing, subject: str, suites: Sequence[str], device: str) -> str:
-    """The page with its score as it is now. Raises UserError for a page without that section."""
+    """Returns the page with the section on the score replaced. Raises UserError for a page without that section."""
     before, begin, rest = page.partition(SECTION[0])
     _, end, after = rest.partition(SECTION[1])
     if not begin or not end:
@@ -77,7 +77,7 @@ def with_score(page: str, found: Standing, subject: str, suites: Sequence[str], 
 
 
 def score_section(found: Standing, subject: str, suites: Sequence[str], device: str) -> str:
-    """The text of docs/standing.md about the tables."""
+    """The text of that section of docs/standing.md, without its heading."""
     own = found.score(subject)
     named = f"`{'`, `'.join(suites[:-1])}` and `{suites[-1]}`" if len(suites) > 1 else f"`{suites[0]}`"
     lines = [
@@ -98,7 +98,7 @@ def score_section(found: Standing, subject: str, suites: Sequence[str], device: 
 
 
 def write_csv(file: TextIO, found: Standing) -> None:
-    """A line for each allocator at each point."""
+    """Writes a line for each allocator at each point, for each metric."""
     columns = ("suite", "case", "threads", "bytes", "parameter", "metric", "allocator", "value", "times", "low", "high", "rank")
     writer = csv.DictWriter(file, columns, lineterminator="\n")
     writer.writeheader()
@@ -126,7 +126,7 @@ def _cases(found: Standing, subject: str) -> Table:
     table.add_column("case and metric")
     for column in ("points", f"{subject} best", "within 5%", "typically"):
         table.add_column(column, justify="right")
-    table.add_column("who else wins", overflow="fold")
+    table.add_column("other winners", overflow="fold")
     groups: dict[str, list[Contest]] = {}
     for contest in found.contests:
         if contest.of(subject) is not None:

@@ -24,8 +24,8 @@ class Family:
     """The variants of one publication."""
 
     allocators: tuple[Allocator, ...]
-    endings: Counter[str]  # of all points of all variants, without the points that a variant cannot do
-    survey: SurveyEntry | None  # what the survey says
+    endings: Counter[str]  # the number of points of all variants by status, without unsupported points
+    survey: SurveyEntry | None  # the survey's entry; None if the survey has none
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,11 +42,12 @@ class Family:
 
     @property
     def over_cuda(self) -> bool:
-        """Whether its memory, or that of some requests, is the toolkit's device heap."""
+        """Whether some or all of its memory comes from CUDA's device heap."""
         return any(allocator.process_wide for allocator in self.allocators)
 
     @property
     def purpose(self) -> str:
+        """Whether it is a general-purpose allocator, in words."""
         first = self.allocators[0]
         if first.overwrites:
             return "no: overwrites live memory"
@@ -56,7 +57,7 @@ class Family:
 
 
 def families(allocators: Iterable[Allocator], rows: Sequence[Row], survey: Sequence[SurveyEntry]) -> list[Family]:
-    """The publications by year, the project's own last. Variants are allocators of one paper that free in the same way."""
+    """The publications by year, the project's own last. Variants are allocators of one paper that free and overwrite in the same way."""
     grouped: dict[tuple[object, ...], list[Allocator]] = {}
     for allocator in sorted(allocators, key=lambda one: place(one.name)):
         own = allocator.name if not allocator.paper else allocator.paper
@@ -74,7 +75,7 @@ def families(allocators: Iterable[Allocator], rows: Sequence[Row], survey: Seque
 
 
 def stability_words(family: Family) -> str:
-    """`812 of 812 ok`, `95 % of 200 ok: 8 timeout, 2 crash`."""
+    """For example `812 of 812 ok` or `95.0% of 200 ok: 8 timeout, 2 crash`."""
     if not family.points:
         return "no rows"
     failed = [f"{family.endings[status]} {status}" for status in _FAILURES if family.endings[status]]
@@ -86,7 +87,7 @@ def stability_words(family: Family) -> str:
 
 
 def published_in(allocator: Allocator) -> str:
-    """`Steinberger et al., InPar 2012`: the authors before the colon, the place after the last comma."""
+    """For example `Steinberger et al., InPar 2012`. In `paper`, the authors stand before the colon, and the venue after the last comma."""
     authors, colon, rest = allocator.paper.partition(":")
     if not colon or "," not in rest:
         return allocator.paper or allocator.title
@@ -101,7 +102,7 @@ def survey_table(found: Sequence[Family], device: str) -> Table:
         table.add_column(column, overflow="fold")
     table.add_column(f"stable on {device}" if device else "stable", overflow="fold")
     table.add_column("the survey: stable", overflow="fold")
-    table.add_column("the originals: where, built for", overflow="fold")
+    table.add_column("original code: where, built for", overflow="fold")
     for family in found:
         first, entry = family.allocators[0], family.survey
         mark = {True: Text("yes: ", "green"), False: Text("no: ", "red"), None: Text("")}[family.stable]
@@ -110,7 +111,7 @@ def survey_table(found: Sequence[Family], device: str) -> Table:
             str(first.year or ""),
             published_in(first),
             str(len(family.allocators)),
-            "it is" if family.names == (TOOLKIT,) else "yes" if family.over_cuda else "no",
+            "it is that heap" if family.names == (TOOLKIT,) else "yes" if family.over_cuda else "no",
             family.purpose,
             mark.append(stability_words(family), "default"),
             entry.stable if entry else "",
@@ -140,7 +141,7 @@ def as_object(found: Sequence[Family], device: str | None) -> dict[str, Any]:
 
 
 def _endings(rows: Iterable[Row]) -> dict[str, Counter[str]]:
-    """How many points of each allocator ended how."""
+    """The number of points of each allocator by status, without unsupported points."""
     status = {row.key: (row.allocator, row.status) for row in rows}
     counts: dict[str, Counter[str]] = {}
     for allocator, ending in status.values():

@@ -94,7 +94,7 @@ def verdicts(rows: Iterable[Row], suites: Mapping[str, Suite]) -> list[Verdict]:
 
 
 def summary_words(found: Iterable[Verdict]) -> str:
-    """`40 of 55 bounds met, 12 of them with their aim; 3 FAILED; 12 not measured in full`."""
+    """For example `40 of 55 bounds met, 12 of them with their aim; 3 FAILED; 12 not measured in full`."""
     all_of_them = list(found)
     count = {verdict: sum(v.verdict == verdict for v in all_of_them) for verdict in (AIM, MET, FAILED, PART, NOTHING)}
     words = [f"{count[AIM] + count[MET]} of {len(all_of_them)} bounds met, {count[AIM]} of them with their aim"]
@@ -104,7 +104,7 @@ def summary_words(found: Iterable[Verdict]) -> str:
 
 
 def judge(rows: Iterable[Row], bounds: Iterable[Bound], points: Iterable[Point], suite: str, case: str, allocator: str) -> list[Verdict]:
-    """Judges the rows of one case and allocator. `points`: the points of the suite."""
+    """Judges the rows of one case and allocator. `points` are the points that the suite asks for."""
     rows, points = tuple(rows), tuple(points)
     return [_judge(rows, bound, [p for p in points if bound.covers(p.fields)], suite, case, allocator) for bound in bounds]
 
@@ -129,6 +129,6 @@ def _judge(rows: tuple[Row, ...], bound: Bound, wanted: list[Point], suite: str,
 
 
 def _fields(row: Row) -> dict[str, str]:
-    """Every value of a row's point, values that a command line set for all points included."""
+    """Every value of a row's point by its key, including the values that the command line set for all points."""
     pairs = [("threads", row.threads), ("bytes", row.bytes)]
     return {key: str(value) for key, value in pairs if value is not None} | split_parameter(row.parameter)

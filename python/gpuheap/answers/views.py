@@ -1,4 +1,4 @@
-"""Tables of results case by case, for the terminal's summary and the report."""
+"""Groups tables of results by case, for the summary on the terminal and for the report."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class CaseView:
     brief: str
     metrics: tuple[str, ...]
     rows: tuple[Row, ...]
-    wanted_headline: PointId | None
-    case: Case | None = None  # of the suite; None where this checkout's suites lack it
+    wanted_headline: PointId | None  # the point that the suite wants in summaries
+    case: Case | None = None  # the suite's definition; None if no suite of this checkout has the case
 
     @cached_property
     def allocators(self) -> list[str]:
@@ -35,12 +35,12 @@ class CaseView:
 
     @cached_property
     def points(self) -> list[PointId]:
-        """The points, sorted by threads, then bytes, then the other axes."""
+        """The points, sorted by the parameter, then by threads, then by bytes."""
         found = dict.fromkeys(point_id(row) for row in self.rows)
         return sorted(found, key=lambda p: (p[2], p[0] or 0, p[1] or 0))
 
     def find(self, allocator: str, metric: str, point: PointId) -> Row | None:
-        """The measured row, or the row with the reason for which there is no value."""
+        """The measured row, or the row that says why the point has no value; None if there is neither."""
         return self._by_place.get((allocator, metric, point)) or self._by_place.get((allocator, "", point))
 
     @cached_property
@@ -48,16 +48,16 @@ class CaseView:
         return {(row.allocator, row.metric, point_id(row)): row for row in self.rows}
 
     def untried(self, allocator: str) -> int:
-        """Points of which other allocators have rows and this one has none: after three failing points in a row, the rest of the axes is skipped."""
+        """The number of points of which other allocators have rows and this one has none. A sweep skips points after three failures in a row."""
         return len(self.points) - len({point_id(row) for row in self.rows if row.allocator == allocator})
 
     def headline(self, metric: str) -> PointId | None:
-        """The point that summaries show for a metric: the suite's if it was measured, else the first."""
+        """The point that summaries show for a metric: the suite's headline if it was measured, else the first point; None without a measured point."""
         measured = [point_id(row) for row in self.rows if row.metric == metric]
         if self.wanted_headline in measured or not measured:
             return self.wanted_headline if measured else None
         if self.wanted_headline is not None:
-            # The same point with another parameter, if the headline point's is a phase that this metric does not have.
+            # The headline's parameter may be a phase that this metric does not have. Then the same threads and bytes with another parameter serve.
             near = [p for p in measured if p[:2] == self.wanted_headline[:2]]
             if near:
                 return near[0]
@@ -73,7 +73,7 @@ class CaseView:
         return sum(row.statistics.median for row in self.rows if row.allocator == allocator and row.metric == "failed_requests" and row.statistics)
 
     def headlines(self) -> list[tuple[str, PointId]]:
-        """The metrics that summaries show, each with its point. Failed requests only where there were some."""
+        """The metrics that summaries show, each with its point. `failed_requests` is among them only if a request failed."""
         shown = [*self.times, *(["failed_requests"] if any(self.failed_requests(name) for name in self.allocators) else [])]
         pairs = [(metric, self.headline(metric)) for metric in shown if metric in self.metrics]
         return [(metric, point) for metric, point in pairs if point is not None]
@@ -127,7 +127,7 @@ def case_views(rows: Iterable[Row], suites: Mapping[str, Suite]) -> list[CaseVie
 
 
 def point_words(point: PointId, hide: Iterable[str] = ()) -> str:
-    """`1,000,000 threads, 16 B, phase=init`."""
+    """For example `1,000,000 threads, 16 B, phase=init`. Keys in `hide` are left out."""
     threads, size, parameter = point
     words = []
     if threads is not None and "threads" not in hide:
@@ -139,6 +139,6 @@ def point_words(point: PointId, hide: Iterable[str] = ()) -> str:
 
 
 def status_words(statuses: Counter[str], failed_requests: float = 0) -> str:
-    """`6 ok`, `4 ok, 1 timeout, 1 crash`, `6 ok, 12 requests failed`."""
+    """For example `6 ok`, `4 ok, 1 timeout, 1 crash` or `6 ok, 12 requests failed`."""
     words = [f"{count} {status}" for status, count in sorted(statuses.items(), key=lambda s: (s[0] != "ok", s[0]))]
     return ", ".join(words + ([f"{format_count(failed_requests)} requests failed"] if failed_requests else []))

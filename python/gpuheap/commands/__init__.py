@@ -1,1 +1,1 @@
-"""The commands that need more than one call: their output and their exit codes."""
+"""The commands of the command line: their output and their exit codes."""

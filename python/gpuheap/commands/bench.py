@@ -38,7 +38,7 @@ class Where:
     output: Path | None
     outside: Outside | None
     apart: bool = False  # each case of an allocator runs in a process of its own
-    for_claims: bool = False  # only what open claims need, the most useful first
+    for_claims: bool = False  # only points that open claims need are measured, those of the claims closest to a verdict first
 
 
 def run_bench(layout: Layout, console: Console, request: Request, policy: Policy, where: Where, strict: bool) -> int:
@@ -47,7 +47,7 @@ def run_bench(layout: Layout, console: Console, request: Request, policy: Policy
     if not request.targets:
         raise UserError(f"name a suite or a case to run: the suites are {', '.join(suites)}; 'all' runs every suite but quick")
     if where.gpus is not None and where.scheduler is not None:
-        raise UserError("--gpus chooses GPUs of this machine, and --scheduler runs on others: leave out --gpus, and start a `dask worker` for each GPU there")
+        raise UserError("--gpus chooses GPUs of this machine; --scheduler uses other machines: leave out --gpus and start a `dask worker` for each GPU there")
     codes = []
     chosen = select(suites, list(request.targets))
     if where.for_claims:
@@ -117,13 +117,13 @@ def _run_kernels(
                 claims.print_open(console, whole, identity)
                 return 0
             plan = needs.plan
-            console.print(f"{plan.num_points} of them for {needs.waiting} open claims, those closest to a verdict first", highlight=False)
+            console.print(f"{plan.num_points} of them are needed for {needs.waiting} open claims; the claims closest to a verdict come first", highlight=False)
         try:
             with ProgressListener(console, plan, len(workers)) as listener:
                 outcome = carry_out(plan, request, policy, executable, layout, folder, listener, workers)
         except SchedulerGone as error:
             raise UserError(
-                f"{error}: what is finished is kept in {layout.shown(folder)}, and the same command goes on from there"
+                f"{error}: finished points are kept in {layout.shown(folder)}, and the same command goes on from there"
             ) from None
     if outcome.interrupted:
         print_stopped(console, outcome, plan, layout.shown(folder))
@@ -139,7 +139,10 @@ def _run_kernels(
 
 
 def _executable(layout: Layout, where: Where, cluster: Cluster | None) -> tuple[Executable | None, Sequence[Worker]]:
-    """The repository's executable, None where an allocator from outside is to run and nothing is built; with a cluster its workers too."""
+    """The repository's executable, and the cluster's workers if there is a cluster.
+
+    The executable is None if an allocator from outside is measured and no executable for the backend is built.
+    """
     if cluster is not None:
         return _of_cluster(layout, where, cluster)
     found: Mapping[str, Path] = candidates(layout)
@@ -149,11 +152,11 @@ def _executable(layout: Layout, where: Where, cluster: Cluster | None) -> tuple[
 
 
 def _of_cluster(layout: Layout, where: Where, cluster: Cluster) -> tuple[Executable, Sequence[Worker]]:
-    """For a run on a cluster: this machine need not have a GPU, since the workers measure."""
+    """The executable and the workers of a run on a cluster. This machine needs no GPU, because the workers measure."""
     found = candidates(layout)
     backend = "named" if "named" in found else where.backend or ("cuda" if "cuda" in found else "simulator")
     if backend not in found:
-        return choose(layout, where.backend), ()  # which says what to build
+        return choose(layout, where.backend), ()  # raises the UserError that says what to build
     workers, executable = cluster.examine(found[backend])
     if where.backend is not None and executable.backend != where.backend:
         raise UserError(f"{found[backend]} is built for the {executable.backend} backend, not for {where.backend}")

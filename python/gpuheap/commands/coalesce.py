@@ -1,4 +1,4 @@
-"""`gpuheap coalesce`: finds the built rewriter and hands its arguments on."""
+"""`gpuheap coalesce`: finds the built rewriter and runs it with the command's arguments."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from gpuheap.paths import Layout
 
 HOW_TO_GET_IT = (
     "sudo apt-get install llvm-19-dev libclang-19-dev, then in the checkout: "
-    "cmake --preset host -DGPUHEAP_ENABLE_COALESCE=ON && cmake --build --preset host --target gpuheap_coalesce (./test does it too)"
+    "cmake --preset host -DGPUHEAP_ENABLE_COALESCE=ON && cmake --build --preset host --target gpuheap_coalesce (./test builds it too)"
 )
 
 
 def find_tool(layout: Layout) -> Path:
-    """The executable: `GPUHEAP_COALESCE`, else the one that a build of this checkout made."""
+    """The rewriter's executable: that which `GPUHEAP_COALESCE` names, else that in a build folder of this checkout. Raises UserError if there is none."""
     named = os.environ.get("GPUHEAP_COALESCE")
     if named:
         if not os.access(named, os.X_OK) or Path(named).is_dir():
-            raise UserError(f"GPUHEAP_COALESCE is '{named}', which is not an executable file")
+            raise UserError(f"GPUHEAP_COALESCE is '{named}', which is not an executable file: name the rewriter, or unset it")
         return Path(named).resolve()
     places = [layout.build / preset / "tools" / "coalesce" / "gpuheap-coalesce" for preset in ("host", "cuda")]
     for place in places:

@@ -26,7 +26,7 @@ def run_conform(layout: Layout, console: Console, outside: Outside, backend: str
     if not names:
         raise UserError(f"--tests: no test has '{part}' in its name: {', '.join(name.partition('.')[2] for name in names_of_tests(suite))}")
     passed, others = 0, 0
-    # A GPU runs one test at a time, since tests measure how long calls take that must end.
+    # A GPU runs one test at a time, because tests limit the time of calls, and tests that share a GPU slow each other down.
     at_once = 1 if backend == "cuda" else os.cpu_count() or 1
     bar = Progress(BarColumn(bar_width=16), MofNCompleteColumn(), TextColumn("{task.description}"), console=console, transient=True)
     bar.disable = not console.is_terminal

@@ -30,13 +30,13 @@ SIMULATED = "simulated on the CPU: shows correctness and scheduling, not speed"
 
 
 class ProgressListener:
-    """A bar for the whole plan and a line for each finished sweep; without a terminal, the lines only."""
+    """Shows a progress bar for the whole plan, and prints a line for each finished sweep. Without a terminal there is no bar."""
 
     def __init__(self, console: Console, plan: Plan, workers: int = 1) -> None:
         self._console = console
         self._total = plan.num_points
         self._estimate = Estimate(plan.sweeps, workers)
-        self._settled: dict[int, int] = {}  # points of each sweep
+        self._settled: dict[int, int] = {}  # the number of points of each sweep that are finished or skipped
         self._at: dict[int, str] = {}  # the point that each running sweep is at
         self._bar = Progress(
             BarColumn(bar_width=16),
@@ -60,7 +60,7 @@ class ProgressListener:
         self._bar.stop()
 
     def goes_on(self, since: str) -> None:
-        words = f"note: an earlier run with --fresh was stopped: this one continues it, and keeps what was measured since {spoken(since)}"
+        words = f"note: an earlier run with --fresh was stopped: this run continues it, and keeps the points measured since {spoken(since)}"
         self._console.print(words, style="yellow", highlight=False, soft_wrap=True)
 
     def sweep_begins(self, sweep: PlannedSweep, kept: int) -> None:
@@ -105,7 +105,7 @@ class ProgressListener:
 
 
 def print_outcome(console: Console, outcome: Outcome, plan: Plan, suites: dict[str, Suite], backend: str, layout: Layout) -> None:
-    """The summary after a run: headline medians on a GPU, what passed in the simulator; then every failure, then the files."""
+    """Prints the summary of a run: medians on a GPU, statuses in the simulator; then the bounds, every failure, and the files of the tables."""
     views = case_views(outcome.rows, suites)
     if views:
         console.print()
@@ -125,13 +125,13 @@ def print_outcome(console: Console, outcome: Outcome, plan: Plan, suites: dict[s
 
 
 def print_stopped(console: Console, outcome: Outcome, plan: Plan, folder: str) -> None:
-    """After Ctrl-C."""
+    """Says what is kept after Ctrl-C."""
     kept = f"{outcome.measured + outcome.kept} of {plan.num_points} points are kept in {folder}"
     console.print(f"stopped: {kept}; the same command goes on from there", style="yellow", highlight=False, soft_wrap=True)
 
 
 def print_time_is_up(console: Console, outcome: Outcome, plan: Plan, folder: str) -> None:
-    """After --minutes."""
+    """Says what is kept when the minutes of --minutes are over."""
     kept = f"{outcome.measured + outcome.kept} of {plan.num_points} points are kept in {folder}"
     console.print(f"the time is up: {kept}; the same command goes on from there", style="yellow", highlight=False, soft_wrap=True)
 
@@ -146,7 +146,7 @@ def print_summary(console: Console, views: Sequence[CaseView], backend: str) -> 
 
 
 def print_bounds(console: Console, found: Sequence[Verdict], suites: dict[str, Suite]) -> None:
-    """Measured values beside their bounds and aims: a line for each bound, with its worst point."""
+    """Prints a line for each bound: its worst measured value, its limit and aim, the verdict, and the worst point."""
     for name in dict.fromkeys(verdict.suite for verdict in found):
         of_suite = [verdict for verdict in found if verdict.suite == name]
         several = len({verdict.allocator for verdict in of_suite}) > 1
@@ -171,7 +171,7 @@ def print_bounds(console: Console, found: Sequence[Verdict], suites: dict[str, S
 def allocator_table(allocators: Sequence[Allocator], baselines: Sequence[str]) -> Table:
     """The allocators and their traits."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("name", "what it is", "sizes", "gives back", "notes"):
+    for column in ("name", "description", "sizes", "frees", "notes"):
         table.add_column(column, overflow="fold", no_wrap=column == "name")
     for allocator in allocators:
         table.add_row(
@@ -252,13 +252,13 @@ def _notes(allocator: Allocator) -> str:
     if not allocator.supported:
         notes.append(f"unsupported here: {allocator.why_not}")
     if allocator.warp_level:
-        notes.append("memory is a warp's")
+        notes.append("each warp has memory of its own")
     if allocator.process_wide:
-        notes.append("one per process")
+        notes.append("one heap per process")
     if allocator.overwrites:
         notes.append("overwrites live memory, by design")
     if not allocator.reuses_singly and allocator.free == "individually":
-        notes.append("freed memory waits for its neighbours")
+        notes.append("freed memory is used again only after its neighbours are freed")
     if not allocator.full_reuse and allocator.free != "never":
         notes.append("freed memory does not serve every size again")
     detected = [kind for kind, found in (("double", allocator.detects_double_free), ("foreign", allocator.detects_foreign_free)) if found]

@@ -1,4 +1,4 @@
-"""Looks at the machine: what gpuheap can do here, and what stands in the way."""
+"""`gpuheap doctor`: examines what gpuheap can run on this machine, and what is missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OLDEST_CMAKE = (3, 28)  # the first CMake that knows CUDA C++20
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check. `level`: good, note (works without it), problem (something cannot run; `advice` says what to do)."""
+    """The result of one check. `level` is good, note (gpuheap works all the same) or problem (something cannot run; `advice` says what to do)."""
 
     what: str
     level: str
@@ -32,7 +32,7 @@ class Finding:
 
 
 def examine(layout: Layout) -> list[Finding]:
-    """Every finding, in the order of a build: system, compilers, GPU, executables, the choice."""
+    """Every finding, in the order of a build: system, compilers, GPU, executables, the chosen backend."""
     checks: list[Callable[[Layout], list[Finding]]] = [_python, _compiler, _cmake, _gpu, _toolkit, _executables, _backend]
     return [finding for check in checks for finding in check(layout)]
 
@@ -76,7 +76,7 @@ def _gpu(_: Layout) -> list[Finding]:
     if not names and driver is None:
         return [Finding("gpu", "note", "no NVIDIA GPU or driver", "kernels run in the simulator; timings come from recorded results")]
     if not names:
-        return [Finding("gpu", "problem", f"driver {driver} is loaded, nvidia-smi lists no GPU", "look at `nvidia-smi` and `dmesg`")]
+        return [Finding("gpu", "problem", f"driver {driver} is loaded, but nvidia-smi lists no GPU", "look at `nvidia-smi` and `dmesg`")]
     findings = [Finding("gpu", "good", ", ".join(names))]
     cuda = toolkit.driver_cuda_version()
     if cuda is not None and toolkit.version_tuple(cuda) < OLDEST_TOOLKIT:
@@ -108,7 +108,7 @@ def _toolkit(_: Layout) -> list[Finding]:
                 "toolkit",
                 "note",
                 f"CUDA {version}, {nvcc}",
-                f"older than {_dotted(OLDEST_TOOLKIT)}, whose CCCL is needed: pip install nvidia-cuda-cccl",
+                f"older than {_dotted(OLDEST_TOOLKIT)}, which brings the CCCL that gpuheap needs: pip install nvidia-cuda-cccl",
             )
         ]
     return [Finding("toolkit", "good", f"CUDA {version}, {nvcc}")]
@@ -168,7 +168,7 @@ def _backend(layout: Layout) -> list[Finding]:
 
 def _device_advice(error: str) -> str:
     if "driver" in error.lower() and ("insufficient" in error.lower() or "version" in error.lower()):
-        return "the driver is older than the toolkit that built it: install driver 580 or newer, or use --backend simulator"
+        return "the driver is older than the toolkit that built the executable: install driver 580 or newer, or use --backend simulator"
     return "look at `nvidia-smi`; until then kernels run in the simulator (--backend simulator)"
 
 

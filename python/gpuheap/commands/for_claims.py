@@ -1,4 +1,4 @@
-"""`gpuheap bench --for-claims`: measures the points that verdicts need most first, and tells which claims are still open."""
+"""`gpuheap bench --for-claims`: finds the points that open claims need, and says how many claims are still open after the run."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from gpuheap.running.plan import Plan
 
 @dataclass(frozen=True)
 class ForClaims:
-    """The claims, judged by those tables of one folder that are of one build."""
+    """The papers' claims, judged by the rows in one folder that one build of the executable measured."""
 
     papers: tuple[Paper, ...]
     folder: Path
 
     def needs(self, plan: Plan, identity: str) -> Needs:
-        """Raises UserError if no claim can be judged by the measured points."""
+        """Returns the points of the plan that open claims wait for. Raises UserError if the plan's backend is not cuda."""
         if plan.sweeps[0].executable.backend != "cuda":
             raise UserError("--for-claims needs a GPU: times of the simulator decide no claim")
         evidence, own = evidence_of(self._rows(plan), self._builds(), identity)
         return needs_of(plan, judge_all(self.papers, evidence), own)
 
     def print_open(self, console: Console, plan: Plan, identity: str) -> None:
-        """The current verdicts, and the measurements that open claims wait for."""
+        """Prints the counts of verdicts, and how many points of the plan the open claims wait for."""
         evidence, own = evidence_of(self._rows(plan), self._builds(), identity)
         judged = judge_all(self.papers, evidence)
         console.print(counts_text(judged))

@@ -19,9 +19,9 @@ def merge(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of tables that gpuheap bench wrote elsewhere, with their environment.json.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="The folder that takes them. Default: results/ of their GPU, or build/results/simulator."),
+        typer.Option("--output", "-o", metavar="DIR", help="The folder to which they are added. Default: results/<gpu>, or build/results/simulator."),
     ] = None,
-    anew: Annotated[bool, typer.Option("--anew", help="Replace a table of another build even by one with fewer points.")] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="Replace a table of another build even if the new table has fewer points.")] = False,
 ) -> None:
     """Add the tables of another folder, measured on a machine of the same kind. A table has rows of one build."""
     from gpuheap.errors import UserError

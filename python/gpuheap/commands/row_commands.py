@@ -1,4 +1,4 @@
-"""The commands that compute from rows of results: `claims`, `compare`, `advise`, `standing`. They run nothing."""
+"""The commands that compute from rows of results: `claims`, `compare`, `advise`, `standing`. They run no benchmark."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _progress(claims: Sequence[Claim]) -> Iterable[Claim]:
 
 
 def list_as_survey(backend: str | None, results: Path | None, as_json: bool) -> None:
-    """`gpuheap list --table`. Traits come from the executable, or from beside the results where none is built."""
+    """`gpuheap list --table`. The traits come from the built executable and, for allocators that it lacks, from the results."""
     from gpuheap.answers.measured import find_measured, traits_by_name
     from gpuheap.answers.survey_table import as_object, families, survey_table
     from gpuheap.errors import UserError
@@ -145,9 +145,9 @@ def compare(
     tolerance: Annotated[float, typer.Option(min=0, metavar="PERCENT", help="The largest difference that counts as none.")] = 0.0,
     as_json: Json = False,
 ) -> None:
-    """Compare two tables of results point by point, and show what differs by more than the noise of their runs.
+    """Compare two tables of results point by point, and show the measurements that differ by more than the noise of their runs.
 
-    The exit code is 1 if a point of B is worse than in A: slower beyond noise, failed, or missing. Otherwise it is 0.
+    The exit code is 1 if a point of B is worse than in A: its value is worse beyond noise, it failed, or it is missing. Otherwise it is 0.
     """
     from gpuheap.answers.compare import compare_tables
     from gpuheap.answers.compare_view import as_object, print_comparison
@@ -171,13 +171,13 @@ def advise(
     reuse: Annotated[
         str, typer.Option(metavar="cross-size|same-size|none", help="Which requests freed memory must serve: those of any size, of the same size, or none.")
     ] = "cross-size",
-    memory: Annotated[str, typer.Option(metavar="tight|ample", help="Whether the heap must be usable to its end (tight).")] = "ample",
+    memory: Annotated[str, typer.Option(metavar="tight|ample", help="tight: the allocator must use nearly all of the heap. ample: it need not.")] = "ample",
     results: Results = None,
     as_json: Json = False,
 ) -> None:
-    """Rank the allocators for a pattern of use by measured rows, beside CUDA's malloc.
+    """Rank the allocators for a pattern of use by measured rows, and compare them with CUDA's malloc.
 
-    The command shows the rows that it used, interpolates sizes between measured ones, and prints what the papers recommend.
+    The command interpolates between measured sizes, shows the rows that it used, and prints the papers' recommendations.
     """
     from gpuheap.answers.advice import advise_on, read_pattern
     from gpuheap.answers.advice_view import as_object, print_advice
@@ -198,17 +198,17 @@ def standing(
     suites: Annotated[
         list[str] | None, typer.Option("--suite", metavar="NAME", help="Only this suite; may be repeated. Default: survey, gallatin, regeff, stress.")
     ] = None,
-    subject: Annotated[str, typer.Option("--of", metavar="ALLOCATOR", help="Whose wins and losses are listed.")] = DEFAULT,
+    subject: Annotated[str, typer.Option("--of", metavar="ALLOCATOR", help="The allocator whose wins and losses are listed.")] = DEFAULT,
     results: Results = None,
     as_json: Json = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a line for each allocator at each point.")] = False,
-    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw the shares of points within so many times the best.")] = None,
-    page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Write the score of docs/standing.md again.")] = None,
+    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Draw, for each allocator, the share of points within a factor of the best.")] = None,
+    page: Annotated[Path | None, typer.Option(metavar="FILE.md", help="Replace the score section of this file: docs/standing.md or a copy of it.")] = None,
 ) -> None:
     """Compare allocators with the best one at every point of the suites: ranks, ratios, wins, the worst points by name.
 
-    A point is a case at some threads, bytes and parameters, by a time or a measure of memory. Contenders are allocators that free single blocks
-    and never hand out live memory; a contender whose requests fail, that crashes or runs out of time loses the point.
+    A point is a case with its threads, bytes and parameters, judged by one time or one measure of memory. Contenders are the allocators that free
+    single blocks and never hand out live memory. A contender loses a point if requests fail there, or if it crashes or runs out of time.
     """
     from gpuheap.answers.measured import find_measured
     from gpuheap.answers.standing import SUITES

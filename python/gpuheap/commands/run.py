@@ -1,4 +1,4 @@
-"""`gpuheap run`: an unchanged CUDA program whose device malloc an allocator of gpuheap serves."""
+"""`gpuheap run`: runs an unchanged CUDA program, and serves malloc in its kernels with an allocator of gpuheap."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run(
             "--allocator",
             "-a",
             metavar="NAME",
-            help="The allocator that serves the program; cuda_malloc runs the program alone, hardened withstands wrong frees, and checked finds misuse. "
+            help="The allocator that serves the program. cuda_malloc leaves the program to CUDA, hardened withstands wrong frees, and checked finds misuse. "
             "Default: sharded_spans, or the kind of heap that GPUHEAP_KIND names.",
         ),
     ] = None,
@@ -59,26 +59,27 @@ def run(
         str | None, typer.Option("--compare", metavar="a,b", help="Run the program with each of these allocators, and print a table of times.")
     ] = None,
     runs: Annotated[
-        int | None, typer.Option(min=1, help="With --compare: the number of counted runs of each allocator, after one that does not count. Default: 5.")
+        int | None, typer.Option(min=1, help="With --compare: the number of timed runs of each allocator, after a run that is not timed. Default: 5.")
     ] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="With --compare: the time limit of each run in seconds. Default: 600.")] = None,
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="REGEX", help="With --compare: lines of output that may differ from run to run, as times do. May be repeated.")
+        list[str] | None, typer.Option(metavar="REGEX", help="With --compare: output lines with a match may differ from run to run, like times. Repeatable.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="With --compare: print JSON in place of a table.")] = False,
 ) -> None:
-    """Run an unchanged CUDA program whose malloc, free, new and delete in kernels gpuheap serves.
+    """Run an unchanged CUDA program, and serve malloc, free, new and delete in its kernels.
 
-    Its output and exit code are its own. It needs PTX in the program (nvcc's default); what cannot be served is told, and runs as before.
+    Output and exit code are the program's. The program must contain PTX (nvcc's default). Code that gpuheap cannot serve is reported, and runs
+    as before.
     """
     from gpuheap.serving.start import Watch, check_program
 
     if comparison is not None and (watch or watch_file is not None):
-        raise UserError("--watch is for one run: leave --compare out")
+        raise UserError("--watch and --watch-file are for one run: leave out --compare")
     if comparison is None:
         for value, option in ((runs, "--runs"), (timeout, "--timeout"), (ignore, "--ignore"), (as_json or None, "--json")):
             if value is not None:
-                raise UserError(f"{option} goes with --compare")
+                raise UserError(f"{option} needs --compare: add --compare, or leave out {option}")
     elif allocator is not None:
         raise UserError("--allocator and --compare exclude each other: name all allocators in --compare")
     if timeout is not None and not math.isfinite(timeout):

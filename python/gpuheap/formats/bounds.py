@@ -92,7 +92,7 @@ class Bound:
 
 
 def read_bounds(said: Any, grids: Iterable[Grid], path: Path, case: str) -> tuple[Bound, ...]:
-    """The bounds of a case. Every one must cover a point of it."""
+    """Reads the bounds of a case. Raises UserError for a mistake, such as a bound that covers no point of the case."""
     grids = tuple(grids)
     axes = {key for grid in grids for key in grid}
     return tuple(_read_bound(entry, grids, axes, path, f"{case}: bounds, entry {n}") for n, entry in _numbered(said, path, case))
@@ -104,10 +104,10 @@ def _numbered(said: Any, path: Path, case: str) -> list[tuple[int, dict[str, Any
 
 def _read_bound(said: dict[str, Any], grids: tuple[Grid, ...], axes: set[str], path: Path, where: str) -> Bound:
     metric = said.get("metric")
-    if not isinstance(metric, str) or metric not in METRICS:  # a list has no place in a table of names
+    if not isinstance(metric, str) or metric not in METRICS:  # the lookup of a list would raise TypeError
         raise UserError(f"{path}: {where}: {unknown_name('metric', str(metric), METRICS)}")
     if METRICS[metric].lower_is_better is None:
-        raise UserError(f"{path}: {where}: {metric} is neither better high nor low")
+        raise UserError(f"{path}: {where}: {metric} has no better direction, so it cannot have a bound")
     limits = {key: number(said[key], path, f"{where}: {key}") for key in ("must", "aim") if key in said}
     if not limits:
         raise UserError(f"{path}: {where}: the bound has neither must nor aim: give at least one")

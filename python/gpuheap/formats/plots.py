@@ -1,4 +1,4 @@
-"""The plots of a case: the axis along x, the scales, the metrics. The sweep decides what the suite leaves open."""
+"""The plots of a case: the axis along x, the scales, the metrics. Settings that the suite leaves out follow from the sweep."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ BYTES_AXES = ("bytes", "page", "heap", "then")
 class Plot:
     """One kind of picture of a case: a panel for each combination of the axes that are neither `x` nor `curves`."""
 
-    grids: tuple[Grid, ...] = ()  # the grids whose points the picture shows; none: all points
-    x: tuple[str, ...] = ()  # an axis, or several whose combinations lie side by side; none: the one with the most values
-    curves: str = ""  # an axis whose values are curves of one panel
+    grids: tuple[Grid, ...] = ()  # the grids whose points the picture shows; empty: all points
+    x: tuple[str, ...] = ()  # one axis, or several whose combinations lie side by side; empty: the axis with the most values
+    curves: str = ""  # an axis of which each value has a curve in the same panel
     where: tuple[Condition, ...] = ()
-    allocators: tuple[str, ...] = ()  # none: all
-    metrics: tuple[str, ...] = ()  # none: the case's own metrics
+    allocators: tuple[str, ...] = ()  # empty: all
+    metrics: tuple[str, ...] = ()  # empty: the case's metrics
     x_scale: str = ""  # empty: chosen by the values
     y_scale: str = ""  # empty: chosen by the metric and the values
-    over: str = ""  # values are ratios to this allocator's at the same point
+    over: str = ""  # the allocator by whose value at the same point each value is divided; empty: none
     statistic: str = "median"
-    in_bytes: bool = False  # a ratio to the bytes that all threads ask for is drawn as bytes
+    in_bytes: bool = False  # ratios to the requested bytes are drawn as bytes
     figure: str = ""  # the paper's figure that the plot repeats
 
     @property
@@ -48,18 +48,18 @@ class Plot:
         return ", ".join(self.x)
 
     def shows(self, fields: Mapping[str, str]) -> bool:
-        """Whether a point with these values is on a sweep, or between two of its points, as a point of a finer sweep is."""
+        """Whether the plot shows a point with these values: it meets all conditions, and lies on a grid or between two points of one."""
         on_grid = not self.grids or any(
             all(key in fields and values.hold(fields[key]) for key, values in sweep.items()) for sweep in self._sweeps
         )
         return on_grid and all(condition.holds(fields.get(condition.key, "")) for condition in self.where)
 
     def names_all_of(self, fields: Mapping[str, str]) -> bool:
-        """Whether a sweep has an axis for each value. A value that the command line set for all points has none."""
+        """Whether a grid has an axis for each value. A value that the command line set for all points has no axis."""
         return any(set(fields) <= set(grid) for grid in self.grids)
 
     def fields_of(self, fields: Mapping[str, str]) -> Mapping[str, str]:
-        """The values of a point as they are drawn: several axes along x are one, whose values are words."""
+        """The values of a point as they are drawn: several axes along x become one axis, whose values are words."""
         if len(self.x) < 2 or any(key not in fields for key in self.x):
             return fields
         rest = {key: value for key, value in fields.items() if key not in self.x}
@@ -90,9 +90,10 @@ class Plot:
 
 
 def read_plots(said: Any, grids: Sequence[Grid], metrics: Sequence[str], path: Path, case: str) -> tuple[Plot, ...]:
-    """The plots of a case: what `plot` says, a table or a list of tables; without it one for each sweep.
+    """Reads the plots of a case from its key `plot`, a table or a list of tables. Without that key, each grid has a plot.
 
-    `grids`: all sweeps, those of one allocator alone among them. `metrics`: those of the case; none: any.
+    `grids` are all grids, including those of a single allocator. `metrics` are the case's metrics; if there are none, any metric will do. Raises
+    UserError for a mistake.
     """
     if said is None:
         return tuple(Plot((grid,)) for grid in grids)
@@ -134,13 +135,13 @@ def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[s
             conditions.append(read_condition(key, value))
         except ValueError as error:
             raise UserError(f"{path}: {where}: {error}") from None
-    # The sweeps that have the axes along x, and at least one of the values.
+    # The plot shows the grids that have all axes along x and, for each condition, a value that meets it.
     meant = [grid for grid in grids if set(x) <= set(grid) and all(_has(grid, condition) for condition in conditions)]
     curves = str(said.get("curves", ""))
     if not meant or (curves and not any(curves in grid for grid in meant)):
         raise UserError(f"{path}: {where}: no sweep of the case has these axes and values")
     words = {key: text(said[key], path, f"{where}: {key}") if key in said else "" for key in WORDS}
-    # The axis along x decides which sweeps belong into one picture.
+    # If the suite names x, the plot shows these grids together. Otherwise each grid has its own plot.
     plot = Plot(
         grids=tuple(meant),
         x=x,
@@ -159,14 +160,14 @@ def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[s
 
 
 def default_metrics(measured: Sequence[str]) -> list[str]:
-    """The metrics of pictures that the suite leaves open: the case's first metric and all times; without times, each that has a better end."""
+    """The metrics of a plot that names none: the first metric with a better direction, and all times; without times, all such metrics."""
     judged = [metric for metric in measured if METRICS[metric].lower_is_better is not None and metric != "failed_requests"]
     times = [metric for metric in judged if METRICS[metric].is_time]
     return [metric for metric in judged if not times or metric in times or metric == judged[0]]
 
 
 def _words(keys: Sequence[str], values: Sequence[str]) -> str:
-    """`surface 20K` of a scene and its triangles, `64 × 16 MiB` of threads and bytes, `512 B 4 KiB` of two sizes."""
+    """Values in words: `surface 20K` for a scene and its triangles, `64 × 16 MiB` for threads and bytes, `512 B 4 KiB` for two sizes."""
     words = []
     for key, value in zip(keys, values, strict=True):
         number = int(value) if value.isdigit() else None
@@ -188,7 +189,7 @@ def _has(grid: Grid, condition: Condition) -> bool:
 
 @dataclass(frozen=True)
 class _Values:
-    """The values of an axis as a set, made once: every row of a table is looked up in it."""
+    """The values of an axis as a set. It is made once, because every row of a table is looked up in it."""
 
     texts: frozenset[str]
     low: float = float("inf")  # the ends of the range in which every number counts; by default the range is empty

@@ -19,7 +19,7 @@ Value = int | float | str
 
 @dataclass(frozen=True)
 class Draw:
-    """An axis with random values: `count` different whole numbers, drawn by the seed."""
+    """An axis with random values: `count` different whole numbers from `low` to `high`, which the seed decides."""
 
     count: int
     low: int
@@ -29,7 +29,7 @@ class Draw:
         """The numbers in rising order. A seed gives the same numbers on every machine, as Python promises for random()."""
         source = random.Random(seed)
         found: set[int] = set()
-        # Ends: there are at least `count` numbers, and every one of them comes up.
+        # Ends: the range has at least `count` numbers, and each of them comes up sooner or later.
         while len(found) < self.count:
             found.add(self.low + int(source.random() * (self.high - self.low + 1)))
         return tuple(sorted(found))
@@ -92,7 +92,7 @@ def points_of(grids: Sequence[Grid], seed: int) -> tuple[Point, ...]:
 
 
 def ends_of(grid: Grid) -> Grid:
-    """The axes, each reduced to its two ends."""
+    """The axes, each reduced to two values: its first and its last, or two random ones of a Draw."""
     ends: Grid = {}
     for key, axis in grid.items():
         if isinstance(axis, Draw):
@@ -120,7 +120,7 @@ def read_grids(said: Any, simulator: Any, path: Path, where: str, lists: Mapping
         raise UserError(f"{path}: {where}: simulator: axes is not a table or a list of tables")
     if not grids:
         raise UserError(f"{path}: {shown} is an empty list")
-    # After an override two grids may have become one.
+    # Two grids may be equal after the replacement.
     return tuple(grid for number, grid in enumerate(grids) if grid not in grids[:number])
 
 
@@ -167,7 +167,7 @@ def _read_draw(said: dict[str, Any], path: Path, where: str) -> Draw:
     table(said, path, where, ("draw", "from", "to"))
     draw = Draw(*(whole(said.get(key), path, f"{where}: {key}") for key in ("draw", "from", "to")))
     if draw.high - draw.low + 1 < 2 * draw.count:
-        raise UserError(f"{path}: {where}: {draw.count} numbers cannot be drawn from {draw.low} to {draw.high}: at most half of them")
+        raise UserError(f"{path}: {where}: {draw.count} numbers cannot be drawn from {draw.low} to {draw.high}: draw at most half of the numbers there")
     return draw
 
 

@@ -14,7 +14,7 @@ FAILING = frozenset({"timeout", "crash", "wrong"})
 
 
 class ProtocolError(Exception):
-    """The executable said something that the protocol does not allow."""
+    """The output of an executable breaks the protocol."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class CaseDescription:
 
 @dataclass(frozen=True)
 class Description:
-    """Everything that `--describe` tells."""
+    """An executable's answer to `--describe`."""
 
     backend: str
     device: Device | None
@@ -73,7 +73,7 @@ class Description:
     cases: tuple[CaseDescription, ...]
     version: str
     build: dict[str, str] = field(default_factory=dict)
-    serves: bool = False  # whether one process can make sweep after sweep
+    serves: bool = False  # whether one process can run several sweeps, one after the other
     raw: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def allocator(self, name: str) -> Allocator | None:
@@ -115,7 +115,7 @@ class Result:
 
 
 def parse_description(text: str) -> Description:
-    """The answer to `--describe`. Keys that this version does not know are ignored."""
+    """Reads the answer to `--describe`. Keys that this version does not know are ignored. Raises ProtocolError."""
     said = _object(text)
     backend = said.get("backend")
     if backend not in ("simulator", "cuda"):
@@ -134,17 +134,17 @@ def parse_description(text: str) -> Description:
             raw=said,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise ProtocolError(f"the description lacks or misspells {error}") from None
+        raise ProtocolError(f"the description has a missing or wrong entry: {error}") from None
 
 
 def read_allocator(entry: dict[str, Any]) -> Allocator:
-    """An allocator's traits. Keys that this version does not know are ignored."""
+    """Reads an allocator's traits. Keys that this version does not know are ignored."""
     known = {key: value for key, value in entry.items() if key in Allocator.__dataclass_fields__ and value is not None}
     return Allocator(**{"name": str(entry["name"]), **known})
 
 
 def parse_event(line: str) -> Begin | Result:
-    """One line of a run."""
+    """Reads one line of a run. Raises ProtocolError."""
     said = _object(line)
     if set(said) == {"begin"}:
         return Begin(_index(said["begin"]))
@@ -187,7 +187,7 @@ def _device(said: dict[str, Any]) -> Device:
 
 
 def cuda_version(said: Any) -> str:
-    """The version `13.0` for 13000, which is how the CUDA API counts. A text stays as it is."""
+    """Converts a version number of the CUDA API to text: 13000 to `13.0`. A text stays as it is."""
     if isinstance(said, int) and said >= 1000:
         return f"{said // 1000}.{said % 1000 // 10}"
     return "" if said in (None, 0) else str(said)

@@ -58,7 +58,7 @@ class Row:
     statistics: Statistics | None
     runs: int
     status: str
-    values: tuple[float, ...] = ()  # of each run; none where the table does not say them
+    values: tuple[float, ...] = ()  # the value of each run; empty if the table lacks them
 
     @cached_property
     def key(self) -> Key:
@@ -76,14 +76,17 @@ class Row:
 
     @cached_property
     def fields(self) -> dict[str, str]:
-        """Everything that tells the row's point apart within its case, as text."""
+        """The values that distinguish the row's point from others of its case, as text by their key."""
         pairs = [("threads", self.threads), ("bytes", self.bytes)]
         named = {key: str(value) for key, value in pairs if value is not None}
         return named | {key: value for key, value in self.parameters.items() if key not in EXPLAINING}
 
     @cached_property
     def line(self) -> str:
-        """The row's line in a file, with its end, unchanged for a row that was read. A long table is written again for each sweep that replaces old rows."""
+        """The row's line in a file, with its line end. A row that was read keeps its line unchanged.
+
+        The line is cached, because a long table is written again for each sweep that replaces old rows.
+        """
         values = self.statistics
         numbers = [_number(getattr(values, name)) if values else "" for name in _NUMBERS]
         out = io.StringIO()
@@ -113,11 +116,11 @@ class Row:
 
 
 class ResultsError(UserError):
-    """A table that is not in the format: names file and line."""
+    """A table is not in the format. The message names the file and the line."""
 
 
 def summarise(samples: Sequence[float]) -> Statistics:
-    """Percentiles by linear interpolation; the standard deviation of a sample, 0 for a single value."""
+    """Percentiles use linear interpolation. The standard deviation is that of a sample, with n - 1 in the denominator; it is 0 for one value."""
     ordered = sorted(samples)
     mean = statistics.fmean(ordered)
     return Statistics(
@@ -133,7 +136,7 @@ def summarise(samples: Sequence[float]) -> Statistics:
 
 
 def rows_of(suite: str, case: str, allocator: str, backend: str, point: Point, extra: str, result: PointResult) -> list[Row]:
-    """The rows of one point. `extra` has the changes of the command line for the whole sweep, as `key=value;...`."""
+    """The rows of one point. `extra` has the values that the command line sets for the whole sweep, as `key=value;...`."""
     pairs = _pairs(point, extra)
     if result.status != "ok" and result.reason:
         pairs["reason"] = on_one_line(result.reason.replace(";", ","))
@@ -160,7 +163,7 @@ def rows_of(suite: str, case: str, allocator: str, backend: str, point: Point, e
 
 
 def on_one_line(text: str) -> str:
-    """The text without line breaks and other unprintable letters, which a line of a table cannot hold."""
+    """The text with a blank for each line break and unprintable letter, which a line of a table cannot hold."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
@@ -198,7 +201,7 @@ def read_table(path: Path) -> list[Row]:
 
 
 def parse_row(line: str, has_values: bool = True) -> Row:
-    """One line without its end, with or without the values of runs. ValueError names the expected form."""
+    """Reads one line without its line end. `has_values`: the line has the column of runs. Raises ValueError, which names the expected form."""
     columns = (*COLUMNS, RUNS_COLUMN) if has_values else COLUMNS
     try:
         fields = next(csv.reader([line], strict=True), [])
@@ -256,7 +259,7 @@ class Table:
         self._lacks_values = self._begun() and not path.read_bytes().startswith(HEADER.encode())
 
     def status_of(self) -> dict[Key, str]:
-        """The points that have rows, and how each ended."""
+        """The status of each point that has rows."""
         return {row.key: row.status for row in self.rows}
 
     def append(self, rows: Sequence[Row]) -> None:
@@ -267,11 +270,11 @@ class Table:
         if not self._begun():
             make_folder(self.path.parent, ELSEWHERE)
             text = HEADER + text
-        append(self.path, text.encode(errors="backslashreplace"), f"{ELSEWHERE}; what is finished is kept")
+        append(self.path, text.encode(errors="backslashreplace"), f"{ELSEWHERE}; finished points are kept")
         self.rows.extend(rows)
 
     def drop(self, unwanted: Callable[[Row], bool]) -> int:
-        """Removes rows. Returns how many."""
+        """Removes rows. Returns the number of removed rows."""
         kept = [row for row in self.rows if not unwanted(row)]
         dropped = len(self.rows) - len(kept)
         if dropped:
@@ -285,8 +288,8 @@ class Table:
             self.replace(kept)
 
     def replace(self, rows: list[Row]) -> None:
-        """All rows, in one change of the file."""
-        replace_file(self.path, text_of(rows), f"{ELSEWHERE}; what was there stays")
+        """Replaces all rows, in one change of the file."""
+        replace_file(self.path, text_of(rows), f"{ELSEWHERE}; the old table stays")
         self.rows = rows
         self._lacks_values = False
 
@@ -306,7 +309,7 @@ def point_key(suite: str, case: str, allocator: str, backend: str, point: Point,
 
 
 def _pairs(point: Point, extra: str) -> dict[str, str]:
-    """A value of the point itself counts before one that the command line set for all points."""
+    """The keys and values of the parameter. The point's own value takes precedence over one that the command line set for all points."""
     return split_parameter(extra) | dict(point.others)
 
 
@@ -378,9 +381,9 @@ def _values(text: str, runs: int, numbers: Statistics | None) -> tuple[float, ..
     try:
         values = tuple(float(part) for part in text.split(" "))
     except ValueError:
-        raise ValueError(f"values is '{text[:60]}', expected numbers with a blank between") from None
+        raise ValueError(f"values is '{text[:60]}', expected numbers separated by blanks") from None
     if not all(map(math.isfinite, values)):
-        raise ValueError("values has one that is not finite")
+        raise ValueError("values has a number that is not finite")
     if len(values) == 1:
         values *= runs
     if numbers is None or len(values) != runs:

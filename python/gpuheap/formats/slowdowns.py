@@ -1,4 +1,4 @@
-"""The slowdown of an allocator over a reference: rows that follow from other rows of the same points."""
+"""Computes rows that say how many times slower an allocator is than a reference, from the rows of both at the same points."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Slowdown:
     """The slowdowns of a case: each run's value of a metric, divided by the reference's median at the same point."""
 
     metric: str
-    reference: str  # an allocator
+    reference: str  # the name of an allocator
 
 
 def read_slowdown(said: Any, path: Path, where: str) -> Slowdown | None:
-    """`{ of = "build_ms", over = "atomic_malloc" }`."""
+    """Reads an entry such as `{ of = "build_ms", over = "atomic_malloc" }`. Raises UserError for a mistake."""
     if said is None:
         return None
     entry = toml_checks.table(said, path, f"{where}: slowdown", ("of", "over"))
@@ -34,9 +34,9 @@ def read_slowdown(said: Any, path: Path, where: str) -> Slowdown | None:
 
 
 def with_slowdowns(rows: list[Row], case: str, backend: str, what: Slowdown, variants: Sequence[str]) -> list[Row]:
-    """The rows with the case's slowdowns in place of those that are among them; the same list if that changes nothing.
+    """Replaces the slowdown rows of a case by new ones, computed from its other rows. Returns the same list if nothing changes.
 
-    `variants`: axes that the reference does not have.
+    `variants` are the axes that the reference does not have.
     """
     mine = [row for row in rows if row.case == case and row.backend == backend]
     measured = [row for row in mine if row.metric == what.metric and row.statistics is not None and row.ok]

@@ -23,7 +23,7 @@ _SUITE_KEYS = {"name", "brief", "paper", "lists", "allocators", "baselines", "bo
 _BOUNDS_KEYS = {"of", "on"}
 _SIMULATOR_KEYS = {"heap_bytes", "runs", "timeout_s", "enough_s", "axes", "headline", "bounds", "quick", "full", "variants"}
 _CASE_KEYS = _SIMULATOR_KEYS | {"name", "section", "paper", "brief", "metrics", "baselines", "plot", "simulator", "slowdown", "command"}
-# The fewest runs that count for rows on a GPU, and for a paper's suite without --quick.
+# The fewest runs of a finished point on a GPU, and of a case in a paper's suite.
 FEWEST_RUNS = 5
 SHORTEST_TIMEOUT_S = 60
 QUICK_RUNS = 3
@@ -46,15 +46,15 @@ class Case:
     metrics: tuple[str, ...]
     baselines: tuple[str, ...]
     bounds: tuple[Bound, ...]
-    paper: str = ""  # where the suite's paper has the case: section, figure
-    enough_s: float = 0.0  # after so many seconds a point makes no more than five of its runs; 0: it makes all
-    fewest_runs: int = 1  # the number of runs that --quick reduces a point to
-    quick_grids: tuple[Grid, ...] = ()  # in place of `grids` for --quick; none: the ends of each axis
-    full_grids: tuple[Grid, ...] = ()  # grids that --full adds; none: it adds nothing
-    slowdown: Slowdown | None = None  # rows that are computed from the others after all have run
-    variants: dict[str, Grid] = dataclasses.field(default_factory=dict)  # axes of an allocator's own points, which it has in addition to the common ones
+    paper: str = ""  # the section or figure of the suite's paper that has the case
+    enough_s: float = 0.0  # a point that has taken this many seconds makes at most five runs; 0: it makes all runs
+    fewest_runs: int = 1  # --quick leaves a point at least this many runs, if it has so many
+    quick_grids: tuple[Grid, ...] = ()  # for --quick, in place of `grids`; empty: the ends of each axis
+    full_grids: tuple[Grid, ...] = ()  # for --full, in place of `grids`; empty: `grids` stay
+    slowdown: Slowdown | None = None  # rows that are computed from the other rows after all points have run
+    variants: dict[str, Grid] = dataclasses.field(default_factory=dict)  # by allocator: the axes of points that it has in addition to the common ones
     plots: tuple[Plot, ...] = ()
-    command: tuple[str, ...] = ()  # in a suite of programs: the program and its words, before those of a point
+    command: tuple[str, ...] = ()  # in a suite of programs: the program and its arguments, before those of a point
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ class Case:
         return tuple(self.numbered_points(seed, allocator))
 
     def numbered_points(self, seed: int = DEFAULT_SEED, allocator: str = "") -> dict[Point, int]:
-        """The points, each with the number of its grid: failures in one say nothing of the others."""
+        """The points, each with the number of its grid. Failures in one grid say nothing about the points of another."""
         more = self.variants.get(allocator, {})
         return numbered_points((*self.grids, *({**grid, **more} for grid in self.grids if more)), seed)
 
@@ -76,13 +76,13 @@ class Case:
         return make_point({key: self.headline.get(key, values_of(axis)[0]) for key, axis in grid.items()})
 
     def cut(self) -> Case:
-        """The same sweep with fewer points, the ends of each axis unless the suite names them, and as few runs as count."""
+        """The case for --quick: the suite's quick grids, or the ends of each axis, and few runs."""
         grids = self.quick_grids or tuple(ends_of(grid) for grid in self.grids)
         variants = {name: ends_of(grid) for name, grid in self.variants.items()}
         return dataclasses.replace(self._with(grids), variants=variants, runs=min(self.runs, max(QUICK_RUNS, self.fewest_runs)))
 
     def widened(self) -> Case:
-        """The same sweep with every point that the suite has for --full."""
+        """The case for --full: with the suite's full grids, if it has any."""
         return self._with(self.full_grids) if self.full_grids else self
 
     def runs_that_count(self) -> int:
@@ -104,7 +104,7 @@ class Suite:
     bounds_of: tuple[str, ...] = ()  # the allocators that the cases' bounds are for
     bounds_on: str = ""  # the device that the bounds are stated for
     paper: str = ""  # the paper whose evaluation the suite repeats
-    programs: bool = False  # its cases are programs, run as they are; its allocators say where their memory comes from
+    programs: bool = False  # the cases are whole programs, and the allocators are the ways in which a program gets its memory
     instrument: str = TIMES  # of programs: one of INSTRUMENTS
 
     def case(self, name: str, backend: str) -> Case:
@@ -125,7 +125,7 @@ def load_suites(layout: Layout) -> dict[str, Suite]:
 
 
 def load_suite(path: Path) -> Suite:
-    """Reads and checks one file. Every complaint names the file and the key."""
+    """Reads and checks one file. Raises UserError for a mistake, and names the file and the key."""
     said, _ = toml_checks.read(path)
     suite = toml_checks.table(said.get("suite"), path, "[suite]", _SUITE_KEYS)
     name = toml_checks.text(suite.get("name"), path, "suite.name")
@@ -149,7 +149,7 @@ def load_suite(path: Path) -> Suite:
     if not cases:
         raise UserError(f"{path}: the suite has no [[case]]")
     if programs and not suite.get("allocators"):
-        raise UserError(f"{path}: suite.allocators is missing: where the programs get their memory, such as {', '.join(MODES)}")
+        raise UserError(f"{path}: suite.allocators is missing: it names the ways in which the programs get their memory, such as {', '.join(MODES)}")
     bounds = toml_checks.table(suite.get("bounds", {}), path, "suite.bounds", _BOUNDS_KEYS)
     bounds_of = toml_checks.names(bounds.get("of", []), path, "suite.bounds.of")
     if not bounds_of and any(case.bounds for backends in cases.values() for case in backends.values()):
@@ -169,9 +169,10 @@ def load_suite(path: Path) -> Suite:
 
 
 def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
-    """The cases that the command line names: suites, cases (of the first suite that has them: `quick`, then those of no paper), or `suite/case`.
+    """The cases that the command line names, by suite. Each target is a suite, a case, `suite/case` or `all`.
 
-    `all` is every suite but `quick`, which is a cut of others.
+    A case alone is taken from the first suite that has it: `quick`, then a suite of no paper, then a suite of a paper. `all` is every suite but
+    `quick`, whose cases other suites have too. Raises UserError for an unknown name.
     """
     ordered = sorted(suites.values(), key=lambda suite: (suite.name != "quick", suite.paper != "", suite.name))
     chosen: dict[str, list[str]] = {}
@@ -182,7 +183,7 @@ def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite,
         suite_name, _, case_name = target.partition("/")
         if case_name:
             if suite_name not in suites:
-                # With more than one slash it is no case of a suite.
+                # A target with two slashes names no case of a suite, so the error quotes the whole target.
                 raise unknown_name("suite", target if "/" in case_name or not suite_name else suite_name, suites)
             if case_name not in suites[suite_name].cases:
                 raise unknown_name(f"case of suite {suite_name}", case_name, suites[suite_name].cases)
@@ -202,16 +203,16 @@ def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite,
 def _check_of_paper(case: Case, path: Path, fewest_runs: int) -> None:
     """fewest_runs: those that count. One run of a program has the same counts as the next."""
     if not case.paper:
-        raise UserError(f"{path}: {case.name}: paper is missing: where the suite's paper has the case, such as 'section 4.1'")
+        raise UserError(f"{path}: {case.name}: paper is missing: it says where the suite's paper has the case, such as 'section 4.1'")
     if case.runs < fewest_runs:
-        raise UserError(f"{path}: {case.name}: runs is {case.runs}: a row of a paper's suite has at least {fewest_runs}")
+        raise UserError(f"{path}: {case.name}: runs is {case.runs}: a case of a paper's suite has at least {fewest_runs}")
     if case.timeout_s < SHORTEST_TIMEOUT_S:
         least = f"a point of a paper's suite has at least {SHORTEST_TIMEOUT_S} s"
         raise UserError(f"{path}: {case.name}: timeout_s is {case.timeout_s:g}: {least}")
 
 
 def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mapping[str, Any], program: bool) -> dict[str, Case]:
-    """The case for each backend. `simulator` overrides the keys that it names; bounds are the GPU's unless it has its own."""
+    """The case for each backend. Its table `simulator` overrides the keys that it names. Bounds outside of that table hold on the GPU only."""
     said = toml_checks.table(entry, path, "[[case]]", _CASE_KEYS)
     name = toml_checks.text(said.get("name"), path, "case.name")
     simulator = toml_checks.table(said.get("simulator", {}), path, f"{name}: [case.simulator]", _SIMULATOR_KEYS)
@@ -225,12 +226,12 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
     made: dict[str, Case] = {}
     for backend, over in (("cuda", {}), ("simulator", simulator)):
         grids = read_grids(said.get("axes", {}), over.get("axes", {}), path, name, lists)
-        # The GPU's grids for --quick and --full are too large for the simulator, which has those that its own table names.
+        # The GPU's grids for --quick and --full are too large for the simulator, so it has only those that its own table names.
         own = said if backend == "cuda" else over
         others = {key: read_grids(own[key], {}, path, f"{name}: {key}", lists) if key in own else () for key in ("quick", "full")}
         paper = str(said.get("paper", ""))
         axes = {key for grid in grids for key in grid}
-        inherited = backend == "simulator" and "headline" not in over  # only the values that the simulator's axes have count
+        inherited = backend == "simulator" and "headline" not in over  # then values that the simulator's axes lack are left out
         named = over.get("headline", said.get("headline", {}))
         headline = dict(toml_checks.table(named, path, f"{name}: headline", None if inherited else axes))
         for key in list(headline):
@@ -248,7 +249,7 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             name=name,
             section=str(said.get("section", "")),
             brief=str(said.get("brief", "")),
-            # Programs have no heap to be made for them.
+            # The benchmark makes no heap for a program.
             heap_bytes=0 if command else parse_bytes(over.get("heap_bytes", said.get("heap_bytes", 0)), f"{path}: {name}: heap_bytes"),
             runs=toml_checks.whole(over.get("runs", said.get("runs", 10)), path, f"{name}: runs"),
             timeout_s=float(toml_checks.positive(over.get("timeout_s", said.get("timeout_s", 60)), path, f"{name}: timeout_s")),
@@ -274,7 +275,7 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
 
 
 def with_variants(grids: Sequence[Grid], variants: Mapping[str, Grid]) -> tuple[Grid, ...]:
-    """The sweeps of a case. Those that only one allocator has come last."""
+    """The grids of a case. The grids that only one allocator has come last."""
     return (*grids, *({**grid, **more} for more in variants.values() if more for grid in grids))
 
 

@@ -1,1 +1,1 @@
-"""Heaps that kernels written in Python allocate from: the host's side, over libgpuheap.so. Needs no other package."""
+"""Heaps that kernels written in Python allocate from: the host's side, which calls libgpuheap.so. Needs no third-party package."""

@@ -17,9 +17,10 @@ _CUDA_DEVICE = 2
 
 
 class Block:
-    """`shape` elements of `dtype` at `address` in a heap. CuPy, PyTorch and Numba accept it by the CUDA array interface or DLPack.
+    """`shape` elements of `dtype` at `address` in a heap. CuPy, PyTorch and Numba accept it through the CUDA array interface or DLPack.
 
-    Arrays made of it refer to the heap's memory. Neither the view nor such an array frees the block: a kernel does, or Heap.free.
+    Arrays made from it refer to the heap's memory. Neither the view nor such an array frees the block: a kernel or Heap.free does. Raises
+    InvalidRequest for the address 0, for a negative length, and for a type that is not numeric.
     """
 
     def __init__(self, native: NativeHeap, address: int, shape: tuple[int, ...], dtype: str) -> None:
@@ -41,9 +42,9 @@ class Block:
         return {"shape": self.shape, "typestr": self.typestr, "data": (self.address, False), "strides": None, "stream": None, "version": 3}
 
     def __dlpack__(self, *, stream: object = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None, **_: object) -> object:
-        """Returns a capsule of DLPack. The caller itself orders its streams.
+        """Returns a capsule of DLPack. `stream` has no effect: the caller orders its streams.
 
-        A copy is not made, and memory of another device not given: BufferError, as DLPack has it.
+        Raises BufferError, as DLPack prescribes, if a copy or another device is asked for.
         """
         if copy:
             raise BufferError("gpuheap: a copy of a block was asked for: take the view, and copy that")
@@ -55,7 +56,7 @@ class Block:
         return _CUDA_DEVICE, self.native.device
 
     def cupy(self) -> Any:
-        """Returns a cupy.ndarray of the memory."""
+        """Returns a cupy.ndarray of the memory, without a copy. Raises MissingPart without CuPy."""
         try:
             import cupy
         except ImportError as error:
@@ -64,7 +65,7 @@ class Block:
         return cupy.ndarray(self.shape, dtype=self.typestr, memptr=cupy.cuda.MemoryPointer(memory, 0))
 
     def torch(self) -> Any:
-        """Returns a torch.Tensor of the memory, on the heap's device."""
+        """Returns a torch.Tensor of the memory, on the heap's device, without a copy. Raises MissingPart without PyTorch."""
         try:
             import torch
         except ImportError as error:
@@ -72,7 +73,7 @@ class Block:
         return torch.as_tensor(self, device=f"cuda:{self.native.device}")
 
     def numpy(self, stream: object = None) -> Any:
-        """Returns a copy as a numpy.ndarray. Waits for the stream."""
+        """Returns a copy as a numpy.ndarray. Waits for the stream. Raises CudaError if the copy fails."""
         import numpy
 
         from gpuheap.heaps.memory import stream_address
@@ -100,7 +101,7 @@ _DELETER = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class _ManagedTensor(ctypes.Structure):
-    """DLManagedTensor."""
+    """The structure DLManagedTensor of DLPack."""
 
     _fields_ = (("tensor", DLTensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
 
@@ -126,7 +127,7 @@ _new_capsule.argtypes = (ctypes.c_void_p, ctypes.c_char_p, _DESTRUCTOR)
 
 
 def _forget_unused(capsule: int | None) -> None:
-    """Releases a capsule without a consumer. A consumer renames the capsule, and calls the deleter itself."""
+    """Releases a capsule that no consumer took. A consumer renames the capsule, and calls the deleter itself."""
     if _name_of(capsule) == b"dltensor":
         _forget(_pointer_of(capsule, b"dltensor"))
 

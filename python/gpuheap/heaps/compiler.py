@@ -20,7 +20,7 @@ from gpuheap.heaps.files import OLDEST_ARCH, device_code, device_source, include
 _CUBIN, _PTX, _LTO, _FATBIN = 1, 2, 3, 4  # nvJitLinkInputType
 _BYTES_OF_KEY = 20
 _MOST_REGISTERS = 64  # the limit for the functions that kernels call, so that blocks may have 1024 threads
-_MOST_REGISTERS_OF_MALLOC = 32  # see malloc.cu
+_MOST_REGISTERS_OF_MALLOC = 32  # the comment at the top of malloc.cu says why
 
 
 class CompileError(HeapError):
@@ -28,9 +28,10 @@ class CompileError(HeapError):
 
 
 def compile_and_link(source: str, arch: int, options: Sequence[str] = (), names: Sequence[str] = ()) -> tuple[bytes, dict[str, str]]:
-    """Returns the machine code of a CUDA source for sm_`arch`, and its symbol for each of `names` (C++ expressions, such as "kernel<float>").
+    """Returns the machine code of a CUDA source for sm_`arch`, and the symbol of each of `names` (C++ expressions, such as "kernel<float>").
 
-    The source may include gpuheap_device.h. It may also include the library's own headers, which take seconds to compile.
+    The source may include gpuheap_device.h. It may also include the library's C++ headers, which take seconds to compile. Raises CompileError if
+    NVRTC or nvJitLink refuses the program, InvalidRequest for an architecture that is too old, and MissingPart if a part is not installed.
     """
     if arch < OLDEST_ARCH:
         raise InvalidRequest(f"gpuheap: cannot compile a program for sm_{arch}: heaps need sm_{OLDEST_ARCH} or newer")
@@ -48,26 +49,30 @@ def compile_and_link(source: str, arch: int, options: Sequence[str] = (), names:
 
 
 def device_part(arch: int) -> tuple[bytes, int]:
-    """The functions of gpuheap_device.h for sm_`arch`, as nvJitLink takes them. CUDA 12's may refuse code that CUDA 13 has compiled: then NVRTC
-    compiles them, which takes some seconds once."""
+    """The functions of gpuheap_device.h for sm_`arch`, with their nvJitLinkInputType.
+
+    The nvJitLink of CUDA 12 may refuse code that CUDA 13 has compiled. With it, NVRTC compiles the functions, which takes some seconds once.
+    """
     if not _is_of_cuda_12():
         return device_code("fatbin").read_bytes(), _FATBIN
     return _own_part("device.cu", arch, _MOST_REGISTERS), _CUBIN
 
 
 def malloc_part(arch: int) -> bytes:
-    """The machine code of CUDA's malloc and free from a heap, whose handle the part that handle_part() makes defines. NVRTC compiles it, which
-    takes some seconds once."""
+    """The machine code that serves CUDA's malloc and free from a heap. The part that handle_part() makes defines the heap's handle.
+
+    NVRTC compiles the code, which takes some seconds once.
+    """
     return _own_part("malloc.cu", arch, _MOST_REGISTERS_OF_MALLOC)
 
 
 def handle_part(handle: int) -> str:
-    """PTX that defines the handle which malloc_part() serves from."""
+    """PTX that defines the handle of the heap from which malloc_part() serves."""
     return f".version 7.0\n.target sm_{OLDEST_ARCH}\n.address_size 64\n.visible .const .align 8 .u64 gpuheap_v1_served_heap = {handle};\n"
 
 
 def _own_part(name: str, arch: int, most_registers: int) -> bytes:
-    """One of the package's own sources, compiled."""
+    """Compiles one of the package's own sources, or reads the result from the cache."""
     source = device_source(name)
     options = [
         "-std=c++20", "--relocatable-device-code=true", "--device-as-default-execution-space", f"-arch=sm_{arch}", f"--maxrregcount={most_registers}",
@@ -95,7 +100,7 @@ def versions() -> tuple[int, ...]:
 
 
 def _compile(source: str, options: Sequence[str], names: Sequence[str], file: str = "kernels.cu") -> tuple[bytes, dict[str, str]]:
-    """`file`: what messages call the source; what it includes in quotes is looked for beside that first."""
+    """Compiles a source into machine code. Messages call it `file`. Files that it includes in quotes are looked for in the folder of `file` first."""
     nvrtc = _nvrtc()
     program = c_void_p()
     nvrtc("nvrtcCreateProgram", ctypes.byref(program), source.encode(), file.encode(), 0, None, None)
@@ -197,7 +202,7 @@ def _load(name: str, package: str) -> ctypes.CDLL:
 
 
 def _digest() -> str:
-    """A digest of the device code, or of the sources that it is made from."""
+    """A digest of the device code, or of its sources if NVRTC compiles them."""
     return _digest_of_sources() if _is_of_cuda_12() else _digest_of_code()
 
 

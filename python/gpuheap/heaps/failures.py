@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class HeapError(Exception):
-    """Anything that a heap could not do."""
+    """A heap could not do what was asked. All exceptions of heaps derive from this class."""
 
 
 class OutOfMemory(HeapError, MemoryError):
-    """The device has not enough memory for the heap that was asked for."""
+    """The device does not have enough memory for the heap that was asked for."""
 
 
 class Exhausted(HeapError, MemoryError):
@@ -16,7 +16,7 @@ class Exhausted(HeapError, MemoryError):
 
 
 class RefusedFrees(HeapError):
-    """Kernels freed blocks twice, or pointers that are none of the heap's."""
+    """Kernels freed blocks twice, or freed pointers that the heap never returned."""
 
 
 class Misused(HeapError):
@@ -36,4 +36,4 @@ class ClosedHeap(HeapError, RuntimeError):
 
 
 class MissingPart(HeapError, ImportError):
-    """A library or a package that is needed for this is not installed."""
+    """A library or a package that the call needs is not installed."""

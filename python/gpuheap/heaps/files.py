@@ -1,4 +1,4 @@
-"""The places of the installed parts: the library, device code for linkers, headers, CMake files."""
+"""Finds the installed parts: the library, device code for linkers, headers, CMake files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KINDS = {"fatbin": "gpuheap.fatbin", "lto": "gpuheap.lto.fatbin", "bitcode": "gp
 
 
 def include_path() -> Path:
-    """The folder for a compiler's -I: gpuheap/heap.hpp, gpuheap.h and gpuheap_device.h lie in it."""
+    """The folder for a compiler's -I, which holds gpuheap/heap.hpp, gpuheap.h and gpuheap_device.h. Raises MissingPart if there is none."""
     for folder in (_PACKAGE / "include", _CHECKOUT / "include"):
         if (folder / "gpuheap_device.h").is_file():
             return folder
@@ -22,7 +22,7 @@ def include_path() -> Path:
 
 
 def cmake_path() -> Path:
-    """The folder for CMAKE_PREFIX_PATH, with which find_package(gpuheap) finds the headers: the target gpuheap::gpuheap."""
+    """The folder for CMAKE_PREFIX_PATH. With it, find_package(gpuheap) defines the target gpuheap::gpuheap. Raises MissingPart if there is none."""
     folder = _PACKAGE / "cmake"
     if (folder / "gpuheap-config.cmake").is_file():
         return folder
@@ -32,18 +32,19 @@ def cmake_path() -> Path:
 def device_code(kind: str = "fatbin", arch: int | None = None) -> Path:
     """The file with the functions of gpuheap_device.h that a linker takes.
 
-    `kind`: "fatbin", relocatable machine code and PTX; "lto", link-time code for nvJitLink; "bitcode", for LLVM. Each file serves every
-    device from compute capability 7.5 on; with `arch`, as 90, the call refuses devices that it does not serve.
+    `kind`: "fatbin", relocatable machine code and PTX; "lto", link-time code for nvJitLink; "bitcode", for LLVM. Each file serves every device of
+    compute capability 7.5 or newer. `arch`, as 90 for sm_90, is only checked: the call raises InvalidRequest if it is too old. Raises MissingPart
+    if the file is not there.
     """
     if kind not in KINDS:
-        raise InvalidRequest(f"gpuheap: device code of the kind '{kind}' was asked for: {', '.join(KINDS)} are what there is")
+        raise InvalidRequest(f"gpuheap: device code of the kind '{kind}' was asked for: the kinds are {', '.join(KINDS)}")
     if arch is not None and arch < OLDEST_ARCH:
         raise InvalidRequest(f"gpuheap: device code for sm_{arch} was asked for: the oldest is sm_{OLDEST_ARCH}")
     return _built(KINDS[kind], "device", "gpuheap_capi_code")
 
 
 def device_source(name: str = "device.cu") -> Path:
-    """A CUDA source of device code, for a compiler that must be the user's own. It includes files of the folder above its own.
+    """A CUDA source of device code, to be compiled by the user's own compiler. It includes files from the folder above its own.
 
     "device.cu": the functions of gpuheap_device.h. "malloc.cu": CUDA's malloc and free, from one heap.
     """
@@ -54,7 +55,7 @@ def device_source(name: str = "device.cu") -> Path:
 
 
 def library_path() -> Path:
-    """libgpuheap.so: that of GPUHEAP_LIBRARY, of the wheel, or of the checkout's build."""
+    """The path of libgpuheap.so: the file that GPUHEAP_LIBRARY names, else that of the wheel or of the checkout's newest build. Raises MissingPart."""
     named = os.environ.get("GPUHEAP_LIBRARY")
     if named is not None:
         if not Path(named).is_file():

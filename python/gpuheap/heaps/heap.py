@@ -24,7 +24,10 @@ _ALIGNMENT = 256  # of a heap's memory
 
 @dataclass(frozen=True)
 class Growth:
-    """The sizes of a heap that grows: `initial` now, up to `at_most`; in bytes or as "64 MiB". Addresses are reserved, which costs no memory."""
+    """The sizes of a heap that grows, in bytes or as "64 MiB": it begins with `initial`, and grows up to `at_most`.
+
+    The heap reserves addresses for `at_most` bytes, which costs no memory.
+    """
 
     initial: int | str
     at_most: int | str
@@ -32,9 +35,9 @@ class Growth:
 
 @dataclass(frozen=True)
 class Stats:
-    """The live blocks of a heap, and the failures since it was made or reset. All sizes in bytes.
+    """The live blocks of a heap, and the failures since it was made or reset. All sizes are in bytes.
 
-    `live_allocations`, `live_bytes` and `peak_live_bytes` are None where the heap does not count them.
+    `live_allocations`, `live_bytes` and `peak_live_bytes` are None if the heap does not count them.
     """
 
     heap_bytes: int
@@ -51,7 +54,7 @@ class Stats:
     foreign_frees: int
 
     def json(self) -> str:
-        """The same as one JSON object, on one line."""
+        """The statistics as one JSON object, on one line."""
         return json.dumps(asdict(self))
 
 
@@ -77,19 +80,19 @@ def _destroy(loaded: Any, address: ctypes.c_void_p, _owner: object) -> None:
 class Heap:
     """Dynamic memory for kernels. Give it one of `size`, `growth` and `buffer`.
 
-    `size`: of the heap in bytes, its bookkeeping included; or as "1 GiB".
-    `growth`: a heap that grows by grow(), whose blocks never move.
-    `buffer`: device memory of CuPy, PyTorch, RMM, Numba, DLPack, or (address, bytes), which the heap keeps alive.
-    `device`: the number of the GPU, or a device of PyTorch or CuPy; by default the buffer's, or the one that is current.
-    `memory`: "device", "managed" or "pinned", for a heap of a `size`.
-    `allocator`: "sharded_spans", or the same in a heap of another kind; kernels are the same for all.
-        "hardened": every wrong free is refused and breaks nothing, and check() raises Misused for it.
-        "checked": a header and a guard lie around each block; check() looks at all blocks, and raises Misused for wrong frees and for writes outside of
-        live blocks. Such a heap takes several times as long, and does not grow.
-    `stream`: the heap is ready for kernels that run on it later. Without one, the call waits, and it is ready for any stream.
+    `size`: the heap's size with its bookkeeping, in bytes or as "1 GiB".
+    `growth`: the sizes of a heap that grow() enlarges. Its blocks never move.
+    `buffer`: device memory of CuPy, PyTorch, RMM, Numba, DLPack, or (address, bytes). The heap keeps it alive.
+    `device`: the number of the GPU, or a device of PyTorch or CuPy. Default: the buffer's device, else the current one.
+    `memory`: "device", "managed" or "pinned". The last two need `size`.
+    `allocator`: "sharded_spans", or the same allocator in a heap of another kind. Kernels need no change.
+        "hardened": the heap refuses every wrong free, which damages nothing, and check() raises Misused for it.
+        "checked": a header and a guard lie around each block. check() examines all blocks, and raises Misused for wrong frees and for writes outside of
+        live blocks. Such a heap is several times slower, and does not grow.
+    `stream`: kernels that are launched on this stream later find the heap ready. Without a stream, the call waits until the heap is ready for all streams.
 
-    Kernels get `handle`. The heap ends when it is closed and no view of a block is left; a `with` statement closes it. One thread at a time
-    calls its methods.
+    Kernels get `handle`. The heap ends when it is closed and no view of a block is left; a `with` statement closes it. Only one thread at a time may
+    call its methods. Raises InvalidRequest, OutOfMemory, CudaError, or MissingPart if libgpuheap.so is missing.
     """
 
     def __init__(
@@ -108,12 +111,12 @@ class Heap:
         if len(given) != 1:
             raise InvalidRequest(f"gpuheap: a heap is made from one of size, growth and buffer, and {' and '.join(given) or 'none'} was given")
         if memory not in MEMORY_KINDS:
-            raise InvalidRequest(f"gpuheap: memory='{memory}' was asked for: {', '.join(MEMORY_KINDS)} are the kinds of memory")
+            raise InvalidRequest(f"gpuheap: memory='{memory}' was asked for: the kinds of memory are {', '.join(MEMORY_KINDS)}")
         if memory != "device" and size is None:
-            raise InvalidRequest("gpuheap: memory= goes with a size alone")
+            raise InvalidRequest("gpuheap: memory= was given without size=: give the size of the heap")
         if allocator not in ALLOCATORS:
             raise InvalidRequest(
-                f"gpuheap: allocator='{allocator}' was asked for: {', '.join(ALLOCATORS)} are what kernels written in Python are linked with; C++ programs "
+                f"gpuheap: allocator='{allocator}' was asked for: kernels written in Python can have {', '.join(ALLOCATORS)}; C++ programs "
                 "(gpuheap/allocators/) and `gpuheap run` have others"
             )
         if allocator == "checked" and growth is not None:
@@ -144,7 +147,7 @@ class Heap:
 
     @property
     def handle(self) -> int:
-        """The value that kernels get: an address in device memory, an unsigned integer of 64 bits. Valid as long as the heap."""
+        """The value that kernels get: an address in device memory, as an unsigned integer of 64 bits. It is valid until the heap ends."""
         return self.native.handle
 
     @property
@@ -158,13 +161,13 @@ class Heap:
 
     @property
     def native(self) -> NativeHeap:
-        """The library's heap; for views, which keep it alive."""
+        """The library's heap, for views, which keep it alive. Raises ClosedHeap after close(), as all methods but close() do."""
         if self._native is None:
             raise ClosedHeap("gpuheap: the heap has been closed: use it inside its `with`, or do not close it")
         return self._native
 
     def stats(self, stream: object = None) -> Stats:
-        """Waits for the stream. Exact if no other stream uses the heap meanwhile."""
+        """Waits for the stream, and returns the heap's statistics. They are exact if no other stream uses the heap meanwhile."""
         raw = RawStats(struct_bytes=ctypes.sizeof(RawStats))
         self._call("get_stats", ctypes.byref(raw), stream_address(stream))
         return Stats(
@@ -183,24 +186,27 @@ class Heap:
         )
 
     def check(self, stream: object = None) -> None:
-        """Waits for the stream, and raises Exhausted, RefusedFrees, Misused or CudaError if something went wrong since the last check. No kernel
-        may be using a checked heap meanwhile."""
+        """Waits for the stream, and raises Exhausted, RefusedFrees, Misused or CudaError if something went wrong since the last check.
+
+        No kernel may use a checked heap meanwhile.
+        """
         self._call("check", stream_address(stream))
 
     # Operations.
 
     def reset(self, stream: object = None) -> None:
-        """Forgets every block at once, in stream order. No kernel of another stream may be using the heap."""
+        """Frees every block at once, in stream order. No kernel of another stream may use the heap meanwhile."""
         self._call("reset", stream_address(stream))
 
     def grow(self, more: int | str, stream: object = None) -> None:
-        """Adds bytes to a heap that was made from a Growth, for kernels launched later on the stream. No kernel may be using the heap."""
+        """Enlarges a heap that was made from a Growth by `more` bytes, for kernels launched later on the stream. No kernel may use the heap meanwhile."""
         self._call("grow", _bytes(more, "more"), stream_address(stream))
 
     def free(self, pointers: object, stream: object = None) -> None:
-        """Frees blocks: views of them, addresses, or an array of 64-bit addresses on the device or the host. 0 is skipped.
+        """Frees blocks, given as views, as addresses, or as an array of 64-bit addresses on the device or the host. The address 0 is skipped.
 
-        Waits for the stream, except for an array on the device, which is read in stream order and must stay until then.
+        Waits for the stream, except for an array on the device. Such an array is read in stream order, and must stay unchanged until then. Raises
+        InvalidRequest for other values.
         """
         if hasattr(pointers, "__cuda_array_interface__") and not hasattr(pointers, "address"):
             listed = device_memory(pointers)
@@ -212,13 +218,13 @@ class Heap:
         self._call("free_blocks", (ctypes.c_void_p * len(addresses))(*addresses), len(addresses), stream_address(stream))
 
     def view(self, address: int, shape: int | tuple[int, ...], dtype: str = "uint8") -> Block:
-        """The memory at `address` as an array of `shape` elements of a NumPy `dtype`, which CuPy, PyTorch, Numba and DLPack take. Keeps the heap alive."""
+        """The memory at `address` as an array of `shape` elements of a NumPy `dtype`, for CuPy, PyTorch, Numba and DLPack. The view keeps the heap alive."""
         from gpuheap.heaps.block import Block
 
         return Block(self.native, int(address), (shape,) if isinstance(shape, int) else tuple(shape), dtype)
 
     def close(self) -> None:
-        """Ends the heap, once no view of a block is left. No kernel may be using it. A second call does nothing."""
+        """Closes the heap. Its memory is released once no view of a block is left. No kernel may use the heap then. A second call does nothing."""
         self._native = None
 
     def __enter__(self) -> Heap:

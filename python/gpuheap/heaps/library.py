@@ -17,7 +17,7 @@ ALLOCATORS = {"sharded_spans": 0, "checked": 1, "hardened": 2}
 
 
 class Options(ctypes.Structure):
-    """gpuheap_options."""
+    """The struct gpuheap_options of gpuheap.h."""
 
     _fields_ = (
         ("struct_bytes", c_uint64),
@@ -33,7 +33,7 @@ class Options(ctypes.Structure):
 
 
 class RawStats(ctypes.Structure):
-    """gpuheap_stats."""
+    """The struct gpuheap_stats of gpuheap.h."""
 
     _fields_ = (
         ("struct_bytes", c_uint64),
@@ -86,7 +86,7 @@ _FAILURES: dict[int, type[failures.HeapError]] = {
 
 
 class Library:
-    """The loaded library. `call(name, ...)` raises the error that the function returns."""
+    """The loaded library. Functions are named without their prefix `gpuheap_v1_`."""
 
     def __init__(self, path: str) -> None:
         try:
@@ -116,7 +116,7 @@ class Library:
         return answer.decode(errors="replace")
 
     def call(self, name: str, *arguments: object) -> None:
-        """Calls a function that returns a status."""
+        """Calls a function that returns a status, and raises the exception for each status but success."""
         status = self.plain(name, *arguments)
         if status != 0:
             raise _FAILURES.get(status, failures.HeapError)(self.text("last_error") or self.text("status_text", status))
@@ -124,5 +124,5 @@ class Library:
 
 @functools.cache
 def library() -> Library:
-    """The library, loaded at the first call."""
+    """The library, which the first call loads. Raises MissingPart if it is missing, or of another version."""
     return Library(str(library_path()))

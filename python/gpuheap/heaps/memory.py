@@ -1,4 +1,4 @@
-"""Addresses of the memory and streams of other packages: CuPy, PyTorch, RMM, Numba, cuda.core, DLPack."""
+"""Finds the addresses of memory and of streams that other packages made: CuPy, PyTorch, RMM, Numba, cuda.core, DLPack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """A contiguous piece of device memory. `owner` is kept for as long as the memory is in use. `device` is None if it is not known."""
+    """A contiguous piece of device memory. A reference to `owner` keeps the memory alive. `device` is None if it is not known."""
 
     address: int
     num_bytes: int
@@ -22,7 +22,10 @@ class DeviceMemory:
 
 
 def stream_address(stream: object) -> int:
-    """The cudaStream_t of a stream of CuPy, PyTorch, Numba or cuda.core, or that number itself; None is the default stream."""
+    """The cudaStream_t of a stream of CuPy, PyTorch, Numba or cuda.core, as a number. A number is returned unchanged; None gives the default stream, 0.
+
+    Raises InvalidRequest for anything else.
+    """
     if stream is None:
         return 0
     if isinstance(stream, int):
@@ -39,7 +42,7 @@ def stream_address(stream: object) -> int:
 
 
 def device_memory(given: object) -> DeviceMemory:
-    """The memory of an array, a tensor or a buffer, or of a pair (address, bytes)."""
+    """The memory of an array, a tensor or a buffer, or of a pair (address, bytes). Raises InvalidRequest for anything else, and for arrays with gaps."""
     if isinstance(given, DeviceMemory):
         return given
     if isinstance(given, tuple) and len(given) == 2:
@@ -106,7 +109,7 @@ def _of_dlpack(given: Any) -> DeviceMemory:
     pointer_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
     tensor = DLTensor.from_address(pointer_of(capsule, b"dltensor"))
     if tensor.device_type not in _CUDA_DEVICES:
-        raise InvalidRequest(f"gpuheap: a {type(given).__name__} that is not in a GPU's memory was given as device memory")
+        raise InvalidRequest(f"gpuheap: a {type(given).__name__} that is not in a GPU's memory was given as device memory: move it to a GPU first")
     count = 1
     expected: list[int] = []
     for axis in reversed(range(tensor.num_dimensions)):
@@ -115,5 +118,5 @@ def _of_dlpack(given: Any) -> DeviceMemory:
     if tensor.strides and any(int(tensor.strides[axis]) != expected[axis] and int(tensor.shape[axis]) > 1 for axis in range(tensor.num_dimensions)):
         raise InvalidRequest("gpuheap: an array with gaps was given as device memory: make it contiguous first")
     num_bytes = count * int(tensor.bits) * int(tensor.lanes) // 8
-    # The capsule was not taken over: dropping it gives the tensor back, and `given` keeps its memory.
+    # This function does not consume the capsule, so the capsule's destructor releases the tensor. `given` keeps the memory alive.
     return DeviceMemory(int(tensor.data or 0) + int(tensor.byte_offset), num_bytes, given, int(tensor.device_id))

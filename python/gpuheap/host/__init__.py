@@ -1,1 +1,1 @@
-"""A CUDA program's requests to the driver for memory: traced, reported, and served from pools that are planned from a trace."""
+"""Traces and reports a CUDA program's requests to the driver for memory, and serves them from pools that are planned from a trace."""

@@ -17,14 +17,14 @@ from gpuheap.terminal import console as _console
 from gpuheap.terminal import print_json
 
 app = typer.Typer(
-    help="Trace what an unchanged CUDA program allocates, copies and launches; report it; serve its memory from pools that are made at its start.",
+    help="Trace the allocations, copies and launches of an unchanged CUDA program, report them, and serve its memory from pools.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 MODES = ("device", "zero-copy", "unified", "heap:NAME")
 Words = Annotated[list[str], typer.Argument(metavar="-- PROGRAM [ARGUMENTS ...]", show_default=False)]
-Only = Annotated[str, typer.Option("--only", metavar="NAME", help="The file name of a program: of the processes that start, only those of this program count.")]
+Only = Annotated[str, typer.Option("--only", metavar="NAME", help="Only processes that run the program file of this name count. Default: all.")]
 
 
 @app.command()
@@ -33,12 +33,12 @@ def trace(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", metavar="DIR", help="The folder of the trace, whose old traces are replaced. Default: <program>.trace, in the current folder."
+            "--output", "-o", metavar="DIR", help="The folder of the trace. Old traces in it are removed. Default: <program>.trace, in the current folder."
         ),
     ] = None,
     only: Only = "",
 ) -> None:
-    """Run a program and record what it asks of the CUDA driver. Its output and exit code are its own."""
+    """Run a program and record its calls of the CUDA driver. Output and exit code are the program's."""
     from gpuheap.host.launch import find_library, find_program, prepare_folder, run
     from gpuheap.host.variables import for_trace
 
@@ -61,7 +61,7 @@ def report(
     figures: Annotated[Path | None, typer.Option("--figures", metavar="DIR", help="A folder for the pictures as SVG files.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, and write no page.")] = False,
 ) -> None:
-    """Show what a trace holds: a summary here, and an HTML page with pictures."""
+    """Print a summary of a trace, and write an HTML page with pictures."""
     from gpuheap.host import summary
     from gpuheap.host.history import history_of
     from gpuheap.host.stacks import Symbols
@@ -96,7 +96,7 @@ def pool(
     ] = None,
     heap_bytes: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="With heap:NAME: the size of the heap on each device, as 2GiB. Default: what the trace needs, or 1 GiB without one."),
+        typer.Option(metavar="SIZE", help="With heap:NAME: the heap's size on each device, such as 2GiB. Default: computed from the trace, or 1 GiB."),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Requests that the pools cannot serve fail with out of memory. Default: the driver serves them.")
@@ -106,7 +106,7 @@ def pool(
         typer.Option("--output", "-o", metavar="DIR", help="The folder of the plan and the counts. Default: <program>.pool, in the current folder."),
     ] = None,
     poison: Annotated[
-        int | None, typer.Option(min=0, max=255, metavar="BYTE", help="Fill each block with this byte, which shows reads of memory that was never written.")
+        int | None, typer.Option(min=0, max=255, metavar="BYTE", help="Fill each block with this byte, which reveals reads of memory that was never written.")
     ] = None,
     no_synchronise: Annotated[
         bool, typer.Option("--no-synchronise", help="Frees do not wait for the device. For programs that never rely on that wait.")
@@ -119,7 +119,7 @@ def pool(
     ] = None,
     only: Only = "",
 ) -> None:
-    """Run a program whose memory comes from pools. A trace plans them, and the program's first context makes them."""
+    """Run a program with memory from pools. The pools are planned from a trace, and made with the program's first CUDA context."""
     from gpuheap.host import heaps
     from gpuheap.host.launch import find_library, find_merging_library, find_program, prepare_folder, profiler_note, run
     from gpuheap.host.plan import beside_a_heap, make_plan
@@ -178,7 +178,7 @@ def validate(
     ] = None,
     only: Only = "",
 ) -> None:
-    """Find the copies that a program does not need, by three runs of it, for `pool --mode zero-copy --elide`. Standard input is empty."""
+    """Run a program three times to find the copies that it does not need, for `pool --mode zero-copy --elide`. Standard input is empty."""
     from gpuheap.host.validate import Wanted, validated
 
     name = Path(words[0]).name
@@ -189,7 +189,7 @@ def validate(
 @app.command()
 def advise(
     words: Annotated[list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGUMENTS ...]", show_default=False)] = None,
-    runs: Annotated[int, typer.Option(min=1, help="The number of runs of each mode. From 100 on the command judges distributions.")] = 30,
+    runs: Annotated[int, typer.Option(min=1, help="The number of runs of each mode. With 100 or more, the command judges distributions too.")] = 30,
     heap: Annotated[list[str] | None, typer.Option("--heap", metavar="NAME", help="Measure the mode heap:NAME too. May be repeated.")] = None,
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", metavar="REGEX", help="Ignore lines of output that match this expression. May be repeated.")
@@ -199,15 +199,15 @@ def advise(
         typer.Option("--output", "-o", metavar="DIR", help="The folder of the samples and the page. Default: <program>.advice, in the current folder."),
     ] = None,
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="DIR", help="The folder of an earlier call, whose samples are judged again. The command runs nothing then.")
+        Path | None, typer.Option("--from", metavar="DIR", help="The folder of an earlier call. Its samples are judged again, and nothing is run.")
     ] = None,
-    no_ncu: Annotated[bool, typer.Option("--no-ncu", help="Do not ask Nsight Compute for metrics of the kernels.")] = False,
-    ncu_launches: Annotated[int, typer.Option(min=1, help="The largest number of launches that Nsight Compute profiles. It replays each.")] = 100,
-    elide: Annotated[bool, typer.Option("--elide", help="Measure zero-copy without needless copies too: the mode 'elide', which validates first.")] = False,
+    no_ncu: Annotated[bool, typer.Option("--no-ncu", help="Do not measure the kernels with Nsight Compute.")] = False,
+    ncu_launches: Annotated[int, typer.Option(min=1, help="The largest number of launches that Nsight Compute profiles, each by replaying it.")] = 100,
+    elide: Annotated[bool, typer.Option("--elide", help="Also measure 'elide': zero-copy without the copies that a rehearsal finds needless.")] = False,
     only: Only = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")] = False,
 ) -> None:
-    """Measure a program plain and in each mode of pools, and name the best for mean time and for predictability. Standard input is empty."""
+    """Measure a program plain and in each mode of pools, and name the best mode by mean time and by predictability. Standard input is empty."""
     from gpuheap.host.advise.command import Wanted, advised
 
     if (source is None) == (not words):
@@ -231,11 +231,11 @@ def probe(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder of series, CSV files and the page.")] = Path("host.probe"),
     source: Annotated[
         Path | None,
-        typer.Option("--from", metavar="DIR", help="The folder of an earlier call, which is examined again. The command asks the driver nothing then."),
+        typer.Option("--from", metavar="DIR", help="The folder of an earlier call. Its series are analysed again, and the driver is not called."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")] = False,
 ) -> None:
-    """Find out how the driver's allocators, and malloc in kernels, round, group and time requests."""
+    """Find out how the driver's allocators, and malloc in kernels, round and group requests, and how long requests take."""
     from gpuheap.host.probe.command import ALLOCATORS, probed
     from gpuheap.units import parse_bytes
 
@@ -246,7 +246,7 @@ def probe(
 
 
 def _say(words: str) -> None:
-    """Prints to standard error, since standard output is the program's."""
+    """Prints to standard error, because standard output belongs to the program."""
     print(f"gpuheap: {words}", file=sys.stderr)
 
 

@@ -1,4 +1,4 @@
-"""Folders that commands of the host tools write into."""
+"""Prepares the folders into which the commands `gpuheap host` write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def remove(path: Path) -> None:
 
 
 def prepare(folder: Path, own: Iterable[str], what: str) -> Path:
-    """Makes a folder empty: removes the files in `own`, which earlier calls wrote, and refuses a folder that holds anything else."""
+    """Makes an empty folder. Removes the files named in `own`, which earlier calls wrote. Raises UserError for a folder that holds anything else."""
     names = set(own)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: name a folder for {what} with -o")

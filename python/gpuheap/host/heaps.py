@@ -1,4 +1,4 @@
-"""The mode heap:NAME: which allocator's library serves, and from how many bytes."""
+"""The mode heap:NAME: finds the allocator's library, and computes the size of the heap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuheap.units import parse_bytes
 
 PREFIX = "heap:"
 DEFAULT_BYTES = 1 << 30  # the size of a heap without a profile
-_VERSION = 1  # of tools/host/heap_interface.hpp
+_VERSION = 1  # that of tools/host/heap_interface.hpp
 
 
 class _Head(ctypes.Structure):
@@ -25,9 +25,10 @@ class _Head(ctypes.Structure):
 
 
 def find_heap(mode: str, library: Path, layout: Layout) -> Path:
-    """The library of a mode's allocator. Loads it to ask whether it can serve, which touches no device.
+    """The library of a mode's allocator. The call loads the library to ask whether it can serve, which uses no GPU.
 
-    Raises UserError if the name is no allocator's, or its library is not built, or it cannot take the place of the driver's allocator."""
+    Raises UserError if the name is not an allocator's, if its library is not built, or if it cannot take the place of the driver's allocator.
+    """
     name = mode.removeprefix(PREFIX)
     names = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (layout.root / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
     if name not in names:
@@ -42,7 +43,7 @@ def find_heap(mode: str, library: Path, layout: Layout) -> Path:
         raise UserError(f"--mode: the heap of '{name}' is not built ({places[0]} is not there): run {build} in {where}")
     head = _head(path)
     if head.refusal:
-        raise UserError(f"E08: the allocator '{name}' cannot serve cudaMalloc: {head.refusal.decode()}; choose another one")
+        raise UserError(f"E08: the allocator '{name}' cannot serve cudaMalloc: {head.refusal.decode()}; choose another allocator")
     return path.resolve()
 
 
@@ -59,8 +60,11 @@ def _head(path: Path) -> _Head:
 
 
 def heap_bytes(asked: str | None, history: History | None) -> int:
-    """The size of each device's heap: that asked for; else eight times the live bytes of the profile and 64 MiB, as allocators divide a heap among sizes, but
-    no more than half of the device unless the profile needs it."""
+    """The size of each device's heap in bytes: a multiple of 512.
+
+    Without `asked`, it is eight times the profile's peak of live bytes plus 64 MiB, because allocators divide a heap among sizes. It is at most half of
+    the device's memory, unless the live bytes plus 64 MiB are more.
+    """
     if asked is not None:
         return max(parse_bytes(asked, "--heap-bytes") // 512, 1) * 512
     if history is None:

@@ -1,4 +1,4 @@
-"""The history of a traced process: each allocation with its lifetime, each copy with its direction, and the blocks that were left."""
+"""The history of a traced process: each allocation with its lifetime, each copy with its direction, and the allocations that were never freed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gpuheap.host.trace import (
 
 ON_DEVICE = frozenset({"device", "managed", "stream-ordered", "array", "physical", "imported"})
 ON_HOST = frozenset({"pinned", "registered"})
-# The numbers of these kinds are handles, not addresses, so no copy names them.
+# Memory of these kinds has handles, not addresses, so no copy names it.
 _NO_ADDRESS = frozenset({"array", "physical"})
 _DIES_BY_RESET = 3
 
@@ -69,7 +69,7 @@ class Copy:
     begin_ns: int
     duration_ns: int
     addresses: tuple[int, int] = (0, 0)  # from, to
-    blocks: tuple[int, int] = (-1, -1)  # the allocations at both addresses, by index; -1: no known one
+    blocks: tuple[int, int] = (-1, -1)  # the indices of the allocations at both addresses; -1: none is known there
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class History:
     sets: list[Copy] = field(default_factory=list)
     launches: dict[str, Launches] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
-    foreign_frees: int = 0  # frees of addresses that the trace does not know, which went to the driver
+    foreign_frees: int = 0  # frees of addresses that no traced allocation has
     null_frees: int = 0
     end_ns: int = 0
 
@@ -105,8 +105,10 @@ class History:
 
 
 def history_of(trace: Trace) -> History:
-    """Follows the trace in time. A free counts from its begin and an allocation from its end, so that an address which one thread frees and another gets is
-    seen in the right order."""
+    """Follows the trace in time. A free counts from the call's begin, and an allocation from the call's end.
+
+    An address that one thread frees and another thread then gets is so freed before it is allocated.
+    """
     found = History(trace, end_ns=trace.last_ns)
     events = trace.events
     failed = events["result"] != 0
@@ -115,7 +117,7 @@ def history_of(trace: Trace) -> History:
     found.launches = launches_of(trace, events[(events["kind"] == LAUNCH) & ~failed])
     live = _Live()
     capturing = 0
-    # Launches are the bulk of many traces and are handled together; the other calls are followed one by one.
+    # Many traces consist mostly of launches, so these are added up together. The other calls are followed one by one.
     events = events[~failed & np.isin(events["kind"], (ALLOCATE, RELEASE, COPY, SET, CAPTURE, OTHER, CONTEXT))]
     when = events["begin_ns"] + np.where(events["kind"] == ALLOCATE, events["duration_ns"], 0).astype("u8")
     for event in events[np.argsort(when, kind="stable")]:
@@ -148,7 +150,7 @@ def history_of(trace: Trace) -> History:
 
 
 def launches_of(trace: Trace, events: NDArray[Any]) -> dict[str, Launches]:
-    """By the kernel's name. A handle may be given again to another kernel: the last name before a launch counts."""
+    """The launches by the kernel's name. A handle may be used again for another kernel, so the last name before a launch counts."""
     names: dict[int, list[tuple[int, str]]] = {}
     for when, handle, name in sorted(trace.names):
         names.setdefault(handle, []).append((when, name))
@@ -156,7 +158,7 @@ def launches_of(trace: Trace, events: NDArray[Any]) -> dict[str, Launches]:
     for handle in np.unique(events["address"]).tolist():
         of_handle = events[events["address"] == handle]
         given = names.get(handle, [(0, f"kernel {handle:#x}")])
-        # The name of a handle that was never looked up is recorded during its first launch: it holds from the start.
+        # A handle that the program never looked up gets its name during its first launch, so the first name also counts for launches before it.
         which = np.maximum(np.searchsorted([when for when, _ in given], of_handle["begin_ns"], side="right") - 1, 0)
         for number in np.unique(which).tolist():
             part = of_handle[which == number]
@@ -168,16 +170,16 @@ def launches_of(trace: Trace, events: NDArray[Any]) -> dict[str, Launches]:
 
 
 class _Live:
-    """The allocations that live, by address."""
+    """The live allocations, by address or handle."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
-        self._at: dict[tuple[bool, int], Allocation] = {}  # handles and addresses are numbers of different kinds
+        self._at: dict[tuple[bool, int], Allocation] = {}  # by (whether it is a handle, handle or address)
 
     def add(self, made: Allocation) -> None:
         key = (made.memory in _NO_ADDRESS, made.address)
         before = self._at.get(key)
-        if before is not None:  # the old one ended without a recorded free, for instance with its context
+        if before is not None:  # the old allocation ended without a recorded free, for instance with its context
             before.end_ns, before.lost = made.begin_ns, "its address was given again"
         elif not key[0]:
             bisect.insort(self._starts, made.address)

@@ -1,4 +1,4 @@
-"""Pages of the host tools: one HTML file each, from the templates beside this file."""
+"""Writes the pages of `gpuheap host`: one HTML file each, from the templates in this folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Grid:
 
 
 def write_html(path: Path, template: str, **values: Any) -> Path:
-    """Raises UserError for a path that cannot be written."""
+    """Writes a page from a template and its values, and returns the path. Raises UserError if it cannot be written."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

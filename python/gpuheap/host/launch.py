@@ -1,4 +1,4 @@
-"""Runs a program with the library before it."""
+"""Runs a program with gpuheap's library preloaded."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def find_library(layout: Layout) -> Path:
     named = os.environ.get("GPUHEAP_HOST_LIBRARY")
     if named:
         if not Path(named).is_file():
-            raise UserError(f"GPUHEAP_HOST_LIBRARY is '{named}', which is not a file")
+            raise UserError(f"GPUHEAP_HOST_LIBRARY is '{named}', which is not a file: name {LIBRARY}, or unset it")
         return Path(named).resolve()
     places = [layout.build / preset / "tools" / "host" / LIBRARY for preset in ("cuda", "host")]
     found = next((place for place in places if place.is_file()), None)
@@ -50,7 +50,7 @@ def find_library(layout: Layout) -> Path:
 
 
 def find_merging_library(layout: Layout) -> Path:
-    """The library that replaces malloc too, for runs that merge host buffers with device buffers."""
+    """The library that also replaces malloc, for runs that merge host buffers with device buffers. Raises UserError if it is not built."""
     found = find_library(layout).with_name(MERGING_LIBRARY)
     if not found.is_file():
         raise UserError(f"{MERGING_LIBRARY} is not built beside {LIBRARY}: run cmake --build --preset cuda --target gpuheap_host_merging in {layout.root}")
@@ -58,7 +58,7 @@ def find_merging_library(layout: Layout) -> Path:
 
 
 def find_program(words: Sequence[str]) -> Program:
-    """Raises UserError (E12) for a program into which no library can be preloaded."""
+    """Finds the program file of a command. Raises UserError if there is none, and with E12 if no library can be preloaded into it."""
     if not words:
         raise UserError("name the program to run: gpuheap host ... -- program arguments")
     found = shutil.which(words[0])
@@ -76,13 +76,13 @@ def find_program(words: Sequence[str]) -> Program:
         word = next((w for w in line[1:] if not w.startswith("-")), line[0]) if line and Path(line[0]).name == "env" else line[0] if line else ""
         interpreter = shutil.which(word)
         if interpreter is None:
-            raise UserError(f"{path} asks for the interpreter '{word}', which is not there")
+            raise UserError(f"{path} asks for the interpreter '{word}', which is not there: install it")
         path = Path(interpreter).resolve()
     return Program(path, path.name, _check_elf(path))
 
 
 def _check_elf(path: Path) -> str:
-    """The build id of an ELF file, or ""."""
+    """The build id of an ELF program; "" if it has none. Raises UserError (E12) if no library can be preloaded into it."""
     with path.open("rb") as file:
         head = file.read(64)
         if not head.startswith(b"\x7fELF") or len(head) < 64:
@@ -121,7 +121,7 @@ def _build_id(notes: bytes) -> str:
 
 
 def prepare_folder(folder: Path) -> Path:
-    """An empty folder for traces. One that holds traces alone is emptied; any other that holds files is refused."""
+    """Makes an empty folder for traces. A folder that holds only traces and their reports is emptied. Raises UserError for one with other files."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: name a folder for the trace with -o")
     if folder.is_dir():
@@ -136,8 +136,10 @@ def prepare_folder(folder: Path) -> Path:
 
 
 def run(words: Sequence[str], library: Path, variables: Mapping[str, str]) -> int:
-    """Runs the program to its end and returns its exit code, or 128 plus the number of the signal that ended it. Ctrl-C, SIGTERM and SIGHUP are the
-    program's to answer: a terminal sends Ctrl-C to it too, and the others are passed on."""
+    """Runs the program to its end. Returns its exit code, or 128 plus the number of the signal that ended it.
+
+    The program decides how it answers Ctrl-C, SIGTERM and SIGHUP. This process passes the last two on; a terminal sends Ctrl-C to the program itself.
+    """
     process: subprocess.Popen[bytes] | None = None
     early: list[int] = []
 
@@ -160,7 +162,7 @@ def run(words: Sequence[str], library: Path, variables: Mapping[str, str]) -> in
 
 
 def profiler_note() -> str | None:
-    """Raises UserError (E13) if the environment injects a profiler, which would take the pool's calls for the program's."""
+    """A note (E13) if the environment injects a profiler, which would count the calls of pools as the program's; else None."""
     name = os.environ.get("CUDA_INJECTION64_PATH")
     if not name:
         return None

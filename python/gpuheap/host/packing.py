@@ -9,9 +9,9 @@ import numpy as np
 
 ALIGNMENT = 512
 PAGE = 4096
-# The most slots that may share bytes with one slot. The cost of serving a request grows with it.
+# The most slots that may share bytes with one slot. The cost of serving a request grows with this number.
 MOST_SHARERS = 64
-# More needs than this are placed by a faster method, so that a plan takes seconds.
+# Above this number of needs, a faster method places them, so that planning takes seconds.
 MANY = 2000
 
 Interval = tuple[int, int]  # from, until
@@ -19,7 +19,7 @@ Interval = tuple[int, int]  # from, until
 
 @dataclass(frozen=True)
 class Need:
-    """The use of a slot: so many bytes during these times, in order and disjoint. Needs of different groups never share bytes."""
+    """A slot that needs `bytes` during `times`, which are in order and disjoint. Needs of different groups never share bytes."""
 
     bytes: int
     times: tuple[Interval, ...]
@@ -41,7 +41,10 @@ def lower_bound(needs: Sequence[Need]) -> int:
 
 
 def pack(needs: Sequence[Need]) -> list[int]:
-    """An offset for each need, by the best of three orders: largest first, most bytes times duration first, earliest first. For many, by the first."""
+    """An offset for each need. Tries three orders, and returns the placement with the smallest peak.
+
+    The orders are: largest first, most bytes times duration first, earliest first. With more than MANY needs, only the first order is tried.
+    """
     if not needs:
         return []
     clashes = _clashes(needs)
@@ -59,7 +62,7 @@ def peak(needs: Sequence[Need], offsets: Sequence[int]) -> int:
 
 
 def place_in_order(needs: Sequence[Need], clashes: np.ndarray, order: Sequence[int]) -> list[int]:
-    """Places each need at the lowest offset where it overlaps no need of the same time, and not too many of other times."""
+    """Places each need at the lowest offset where it overlaps no need of the same time, and where no slot gets more than MOST_SHARERS sharers."""
     offsets = np.zeros(len(needs), dtype=np.int64)
     sizes = np.array([need.bytes for need in needs], dtype=np.int64)
     sharers = np.zeros(len(needs), dtype=np.int64)
@@ -81,11 +84,11 @@ def _lowest(
     starts, ends = offsets[placed], offsets[placed] + sizes[placed]
     blocking = clashes[index][placed]
     by_start = np.argsort(starts[blocking], kind="stable")
-    # The gaps between the slots in the way, the last one without an end.
+    # The gaps between the blocking slots. The last gap has no end.
     gap_begins = np.concatenate(([0], np.maximum.accumulate(ends[blocking][by_start])))
     gap_ends = np.concatenate((starts[blocking][by_start], [np.iinfo(np.int64).max]))
     fitting = gap_begins[gap_ends - gap_begins >= sizes[index]]
-    # Beyond the last of all, nothing is in the way and nothing is shared.
+    # Beyond the end of all placed slots, no slot blocks and no bytes are shared.
     for candidate in (*fitting.tolist(), int(ends.max())):
         shared = placed[(starts < candidate + sizes[index]) & (ends > candidate)]
         if len(shared) < MOST_SHARERS and not (sharers[shared] >= MOST_SHARERS).any():
@@ -99,7 +102,8 @@ def _clashes(needs: Sequence[Need]) -> np.ndarray:
     last = np.array([need.times[-1][1] for need in needs])
     groups = np.array([need.group for need in needs])
     matrix = (first[:, None] < last[None, :]) & (first[None, :] < last[:, None])
-    # Needs with gaps may be disjoint although their whole times overlap. They are compared pair by pair unless there are very many.
+    # Needs with gaps may be disjoint although their spans from first to last use overlap. They are compared interval by interval, unless there are
+    # more than MANY needs.
     gappy = np.array([len(need.times) > 1 for need in needs]) & (len(needs) <= MANY)
     for a, b in zip(*np.nonzero(np.triu(matrix & (gappy[:, None] | gappy[None, :]), 1)), strict=True):
         matrix[a, b] = matrix[b, a] = _overlap(needs[a].times, needs[b].times)

@@ -1,4 +1,4 @@
-"""The report of traces as one HTML file that needs nothing else."""
+"""Writes the report of traces as one HTML file, which needs no other file and no network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LeakLine:
 
 @dataclass(frozen=True)
 class Section:
-    """One process."""
+    """The page's section on one process."""
 
     anchor: str
     title: str
@@ -46,7 +46,7 @@ class Section:
 
 
 def write_page(path: Path, histories: Sequence[History], symbols: Symbols) -> Path:
-    """Raises UserError for a path that cannot be written."""
+    """Writes the page and returns its path. Raises UserError if it cannot be written."""
     from gpuheap.host.pictures import all_pictures
 
     pictures = all_pictures(histories)
@@ -82,7 +82,7 @@ def _tiles(history: History) -> tuple[tuple[str, str], ...]:
     ]
     launches = sum(each.count for each in history.launches.values())
     tiles.append((format_count(len(history.allocations)), "allocations"))
-    tiles.append((format_count(len(history.copies)), f"copies of {format_bytes(sum(c.bytes for c in history.copies))}"))
+    tiles.append((format_count(len(history.copies)), f"copies, {format_bytes(sum(c.bytes for c in history.copies))} in all"))
     tiles.append((format_count(launches), "kernel launches"))
     tiles.append((format_count(len(history.leaks)), f"allocations never freed, {format_bytes(sum(each.bytes for each in history.leaks))}"))
     return tuple(tiles)
@@ -136,7 +136,7 @@ def _pairs(history: History, symbols: Symbols) -> Grid:
         )
         for place in pairs_by_place(history)
     )  # fmt: skip
-    return Grid(("device buffers from", "cover", "pair", "buffers", "copies up", "copies down", "bytes"), 3, rows)
+    return Grid(("device buffers from", "cover", "pair", "buffers", "copies to device", "copies to host", "bytes"), 3, rows)
 
 
 def _kernels(history: History) -> Grid:

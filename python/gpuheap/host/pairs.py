@@ -1,6 +1,6 @@
-"""Host and device buffers that copy to each other alone: pairs, whose copies would be needless if both were one memory.
+"""Finds pairs of a host buffer and a device buffer that are copied only with each other. If both were the same memory, no copy would be needed.
 
-A trace shows copies and not what the host reads or writes between them, so a pair that no copy speaks against is a candidate, no more.
+A trace shows the copies, but not the host's reads and writes between them. So a pair that no copy refutes is only a candidate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WITH_HOST = ("host to device", "device to host")
 
 @dataclass(frozen=True)
 class Pair:
-    """A device buffer that is copied to or from the host, and the host buffer at `host_address` that stands opposite its first byte."""
+    """A device buffer that is copied to or from the host. `host_address` is the host address that corresponds to its first byte."""
 
     device: Allocation
     host_address: int
@@ -36,13 +36,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class PlacePairs:
-    """The pairs of device buffers from one place, of one verdict."""
+    """The pairs with the same verdict whose device buffers were allocated at the same place in the program."""
 
     stack: int
     buffers: int
     up: int  # copies to the device
-    down: int
-    bytes: int  # of them
+    down: int  # copies to the host
+    bytes: int  # of all these copies
     whole: bool
     refuted: str
 
@@ -65,7 +65,7 @@ def pairs_of(history: History) -> list[Pair]:
 
 
 def pairs_by_place(history: History) -> list[PlacePairs]:
-    """The groups: candidates first, and within a verdict the most bytes first."""
+    """The groups of pairs: candidates first, then the most copied bytes first."""
     stacks = history.trace.stacks
     groups: dict[tuple[int, str, bool], list[Pair]] = {}
     for pair in pairs_of(history):

@@ -1,4 +1,4 @@
-"""The pictures of a traced process."""
+"""Draws the pictures of a traced process."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def live_bytes(history: History, key: str) -> str:
 
 
 def lifetimes(history: History, key: str) -> str:
-    """A bar for each allocation from its begin to its end; if there are too many, the largest ones."""
+    """A bar for each allocation from its begin to its end; if there are more than BARS_SHOWN, for the largest ones."""
     shown = sorted(sorted(history.allocations, key=lambda a: -a.bytes)[:BARS_SHOWN], key=lambda a: a.begin_ns)
 
     def draw(figure: Figure) -> None:
@@ -62,7 +62,7 @@ def lifetimes(history: History, key: str) -> str:
             rows = [i for i, a in enumerate(shown) if a.memory == memory]
             begins = np.array([shown[i].begin_ns for i in rows]) / 1e9
             ends = np.array([history.end_ns if shown[i].end_ns is None else shown[i].end_ns for i in rows]) / 1e9
-            # An allocation that lived too short to be seen gets a minimal width.
+            # Each bar gets a minimal width, so that short lives can be seen.
             widths = np.maximum(ends - begins, history.end_ns / 1e9 / 800)
             axes.barh(rows, widths, left=begins, height=0.8, color=colour(memory), label=memory)
         leaked = [i for i, a in enumerate(shown) if a.leaked]
@@ -94,7 +94,7 @@ def copies(history: History, key: str) -> str:
 
 
 def timeline(history: History, key: str) -> str:
-    """The calls of each kind over time: darker where they are denser."""
+    """The calls of each kind over time. A column is the darker, the more calls it holds."""
     events = history.trace.events
     rows: list[tuple[str, np.ndarray, str]] = []
     for kind, name, shade in ((ALLOCATE, "allocations", "#1c7ed6"), (RELEASE, "frees", "#7b8794")):
@@ -130,7 +130,7 @@ def _by_memory(history: History) -> dict[str, list[Allocation]]:
 
 
 def _thinned(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Reduces a curve to at most `most` steps. Each stretch keeps its lowest and its highest value, so that no peak is lost."""
+    """Reduces a curve to about STEPS_SHOWN steps. Each stretch keeps its lowest and its highest value, so that no peak is lost."""
     if len(x) <= STEPS_SHOWN:
         return x, y
     kept = {0, len(x) - 1}
@@ -166,7 +166,7 @@ def _bytes_axis(axes: Axes) -> None:
 
 
 def _begin_ns(history: History) -> float:
-    """Where pictures over time begin: at the start, or shortly before the first request, copy or launch, if most of the time lies before that."""
+    """The time at which pictures begin: 0, or shortly before the first allocation, free, copy, set or launch, if that is in the second half of the run."""
     events = history.trace.events
     work = events["begin_ns"][np.isin(events["kind"], (ALLOCATE, RELEASE, COPY, SET, LAUNCH))]
     first = int(work.min()) if len(work) else 0

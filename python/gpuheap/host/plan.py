@@ -1,7 +1,7 @@
-"""Pools from the history of a profiled run: slots for each call site, placed so that blocks that were never live together may share bytes.
+"""Plans pools from the history of a profiled run. Each call site gets slots, and slots that are never used at the same time may share bytes.
 
-The library serves a request from the smallest free slot of its site that is large enough (tools/host/slots.hpp). The plan does the same with the
-profiled order, so a run that allocates in the same order is served throughout.
+The library serves a request from the smallest free slot of its site that is large enough (tools/host/slots.hpp). The plan serves the profiled
+requests by the same rule, so the pools serve every request of a run that allocates in the same order.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Pool:
     memory: str
     device: int
     bytes: int
-    lower_bound: int  # the bytes that every placement needs
-    bump_bytes: int  # the bytes of slots that share none
+    lower_bound: int  # the bytes that any placement needs
+    bump_bytes: int  # the bytes of the slots side by side, without sharing
     requests: int
     slots: tuple[Slot, ...]
 
@@ -47,7 +47,7 @@ class Plan:
     devices: dict[int, tuple[str, int]]
     pools: tuple[Pool, ...]
     left_out: int  # the number of requests of kinds that no pool has
-    pairs: tuple[tuple[int, int], ...] = ()  # sites of host and of device buffers whose downloads are merged (proof.py)
+    pairs: tuple[tuple[int, int], ...] = ()  # (host site, device site) of the buffers that are merged at downloads (proof.py)
 
     def text(self) -> str:
         lines = [FIRST_LINE, f"driver {self.driver}"]
@@ -62,14 +62,14 @@ class Plan:
 def make_plan(history: History, paged: bool = False) -> Plan:
     """Plans the pools. `paged`: slots of device memory that are large enough to be merged with host buffers begin at page boundaries, before all others.
 
-    Raises UserError for a profile that lost records: its lifetimes are not what happened.
+    Raises UserError for a profile that lost records, because its lifetimes are wrong, and for one of a pooled run, which has no calls.
     """
     trace = history.trace
     if trace.counters["lost_events"]:
-        raise UserError(f"E01: {trace.path} lost {trace.counters['lost_events']} records, as the disk was full: trace the program again")
+        raise UserError(f"E01: {trace.path} lost {trace.counters['lost_events']} records, because the disk was full: trace the program again")
     if trace.facts.get("events") == "0":
         raise UserError(f"E01: {trace.path} is of a pooled run, which records no calls: give the trace that `gpuheap host trace` made")
-    # Another process that gets a handle to a block of a pool sees all of the pool: a place that shares one block is left to the driver.
+    # Another process that gets a handle to a block of a pool sees all of the pool. So the driver keeps serving sites that share a block.
     private = {_site(history, each) for each in history.allocations if each.shared}
     chosen = [each for each in history.allocations if _poolable(each) and _site(history, each) not in private]
     groups: dict[tuple[str, int], list[Allocation]] = {}
@@ -80,7 +80,7 @@ def make_plan(history: History, paged: bool = False) -> Plan:
 
 
 def beside_a_heap(history: History | None) -> Plan:
-    """The plan if an allocator's heap takes the place of device memory: pools of the other kinds, if there is a profile."""
+    """The plan for a run in which an allocator's heap serves device memory: pools of the other kinds of memory; without a profile, no pools."""
     if history is None:
         return Plan(0, {}, (), 0)
     plan = make_plan(history)
@@ -99,7 +99,7 @@ def _poolable(each: Allocation) -> bool:
         return each.request_flags & ~_PORTABLE_OR_MAPPED == 0
     if each.memory == "managed":
         return each.request_flags == _ATTACH_GLOBAL
-    # The library knows a pitch before the request only where the driver's rule is the alignment of slots.
+    # The library can foresee the driver's pitch only if the driver rounds it to the alignment of slots.
     return each.pitch % 512 == 0
 
 
@@ -135,16 +135,16 @@ def _offsets(needs: Sequence[Need], paged: bool) -> list[int]:
 
 
 def _life(each: Allocation, end_ns: int) -> Interval:
-    # A block whose address a captured graph may contain is never reused.
+    # The bytes of a block whose address a captured graph may contain are never reused.
     end = end_ns + 1 if each.end_ns is None or each.captured else each.end_ns
     return each.begin_ns, max(end, each.begin_ns + 1)
 
 
 def _slots_of_site(made: Sequence[Allocation], end_ns: int) -> list[Need]:
-    """Slots in the order of their sizes.
+    """The slots of a site in the order of their sizes.
 
-    Threads interleave differently in every run. So each thread of a site gets slots of its own count, all as large as the site's largest request, and no
-    slot of one thread shares bytes with one of another.
+    Threads interleave differently in every run. So if several threads allocate at a site, each gets slots for its own requests. These slots are all as
+    large as the site's largest request, and slots of different threads share no bytes.
     """
     by_thread: dict[int, list[Allocation]] = {}
     for each in made:
@@ -160,10 +160,11 @@ def _slots_of_site(made: Sequence[Allocation], end_ns: int) -> list[Need]:
 
 
 def rehearse(requests: Sequence[tuple[int, int, int]]) -> list[tuple[int, tuple[Interval, ...]]]:
-    """The slots, (bytes, times of use), that serve requests of (bytes, from, until) by the smallest free slot that is large enough.
+    """The slots, as (bytes, times of use), that serve requests, as (bytes, from, until), each by the smallest free slot that is large enough.
 
-    It begins without slots. A request that finds no slot makes the largest free one as large as it is, or adds one; then the rehearsal begins again, as earlier
-    requests may now choose otherwise. If that takes too long, all slots become as large as the largest request, and then their number alone matters.
+    The rehearsal begins without slots. A request that finds no slot enlarges the largest free slot, or adds one. Then the rehearsal is repeated, because
+    earlier requests may now choose other slots. After _MOST_REHEARSALS repetitions, all slots become as large as the largest request, so that only
+    their number can still change.
     """
     requests = sorted(requests, key=lambda request: request[1])
     sizes: list[int] = []
@@ -181,7 +182,7 @@ def rehearse(requests: Sequence[tuple[int, int, int]]) -> list[tuple[int, tuple[
 
 
 def _serve(requests: Sequence[tuple[int, int, int]], sizes: list[int]) -> list[list[Interval]] | None:
-    """Serves all requests. None: `sizes`, which is sorted, was changed underway."""
+    """Serves all requests from slots of `sizes`, which are sorted. Returns each slot's times of use, or None if a request changed `sizes`."""
     used: list[list[Interval]] = [[] for _ in sizes]
     free_from = [0] * len(sizes)  # the time at which the slot's last block ends
     changed = False
@@ -209,6 +210,7 @@ def with_checksum(lines: Sequence[str]) -> str:
 
 
 def checksum(text: str) -> int:
+    """The 64-bit FNV-1a hash of the text."""
     value = 0xCBF29CE484222325
     for byte in text.encode():
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF

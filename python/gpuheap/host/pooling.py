@@ -1,4 +1,4 @@
-"""The plan for a run of a program, and the outcome of the run."""
+"""Finds the profile for a run of a program, and prints the outcome of the run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACES_SHOWN = 5
 
 
 def profile_of(profile: Path, program: Program, only: str) -> History:
-    """Reads the trace of this program. Raises UserError (E01) for another program's or another build's."""
+    """Reads the program's trace from `profile`. Raises UserError (E01) if there is none, or only one of another program or another build."""
     if not profile.exists():
         raise UserError(f"E01: {profile} does not exist: make a profile with `gpuheap host trace -- program arguments`, or name one with --profile")
     traces = [read_trace(path) for path in find_traces(profile)]
@@ -30,7 +30,7 @@ def profile_of(profile: Path, program: Program, only: str) -> History:
     own = [trace for trace in traces if trace.path.name.removesuffix(".trace").rpartition(".")[0] == wanted]
     if not own:
         others = ", ".join(sorted({trace.program for trace in traces}))
-        raise UserError(f"E01: {profile} is a profile of another program ({others}, not {wanted}): trace this one")
+        raise UserError(f"E01: {profile} is a profile of another program ({others}, not {wanted}): trace this program")
     chosen = max(own, key=lambda trace: len(trace.events))
     for build_id in _build_ids(chosen, program):
         if program.build_id and build_id and build_id != program.build_id:
@@ -44,7 +44,7 @@ def _build_ids(trace: Trace, program: Program) -> set[str]:
 
 
 def print_outcome(console: Console, plan: Plan, folder: Path, mode: str, heap_bytes: int) -> None:
-    """The lines that say what the pools served, and the sources of each kind of miss. `heap_bytes`: of the heap on each device, 0 for none."""
+    """Prints how many requests the pools served, and why they did not serve others. `heap_bytes` is the size of the heap on each device, 0 for none."""
     traces = [read_trace(path) for path in sorted(folder.glob("*.trace"))]
     if heap_bytes:
         console.print(f"device memory from a heap of {mode.removeprefix(PREFIX)}, {format_bytes(heap_bytes)} on each device that is used")
@@ -82,7 +82,7 @@ def _print_counts(console: Console, trace: Trace, heap: bool) -> None:
         if counts[counter]:
             console.print(f"  {format_count(counts[counter])} {words}", style="yellow")
     if counts["foreign_frees"]:
-        console.print(f"  {format_count(counts['foreign_frees'])} frees of what was not allocated (E07)", style="yellow")
+        console.print(f"  {format_count(counts['foreign_frees'])} frees of addresses that were not allocated (E07)", style="yellow")
     _print_places(console, trace)
 
 

@@ -1,4 +1,4 @@
-"""The file that `gpuheap host validate` keeps for `gpuheap host pool --elide`: the pairs that it proved, and the run. Text, the last line a checksum.
+"""The file that `gpuheap host validate` keeps for `gpuheap host pool --elide`: the proven pairs and the identity of the run. It is a text file.
 
     gpuheap-host-proof 1
     gpuheap 0.1.0
@@ -7,7 +7,7 @@
     plan 1c2f...                 checksum of the plan from the profile
     driver 13000
     pair 71aa... 9f3c... 3 12582912     sites of host and device buffer, downloads and bytes in the validation run
-    checksum 8d01...
+    checksum 8d01...             checksum of the lines above
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Proven:
 @dataclass(frozen=True)
 class Proof:
     version: str
-    program: str  # SHA-256 of its file and its name
-    arguments: str
-    plan: str
+    program: str  # the SHA-256 and the name of its file
+    arguments: str  # their SHA-256
+    plan: str  # its checksum
     driver: int
     pairs: tuple[Proven, ...]
 
@@ -55,7 +55,7 @@ class Proof:
 
 
 def proof_of(words: Sequence[str], plan: Plan, pairs: Sequence[Proven]) -> Proof:
-    """The identity of this program as it is now, with these arguments and this plan."""
+    """The proof of `pairs` for the program file as it is now, with these arguments and this plan."""
     path = Path(shutil.which(words[0]) or words[0])
     arguments = hashlib.sha256(b"".join(word.encode(errors="surrogateescape") + b"\0" for word in words[1:])).hexdigest()
     program = f"{hashlib.sha256(path.read_bytes()).hexdigest()} {path.name}"
@@ -95,7 +95,7 @@ def _read(path: Path) -> Proof:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = "does not exist" if isinstance(error, FileNotFoundError) else "cannot be read"
-        raise UserError(f"E09: {path} {why}, and --elide drops copies of proven pairs alone: {_MAKE}") from None
+        raise UserError(f"E09: {path} {why}, and --elide drops copies only between proven pairs: {_MAKE}") from None
     body, _, end = text.rpartition("checksum ")
     lines = body.splitlines()
     if not lines or lines[0] != FIRST_LINE:

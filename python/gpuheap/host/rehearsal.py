@@ -1,7 +1,7 @@
-"""The result of a validation run for pairs of host and device buffers: whether downloads between them can do without a copy.
+"""The result of a validation run: for each pair of host and device buffers, whether its downloads need a copy.
 
-The library rehearses (tools/host/merging.hpp): it makes every copy, and for each download that a merged buffer could replace it records how that would end.
-The evidence of other copies is in the run's calls, as in pairs.py.
+In a rehearsal, the library makes every copy. For each download that merged buffers could replace, it records how the merge would have ended
+(tools/host/merging.hpp). The calls of the run show the other copies, as in pairs.py.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from gpuheap.host.pairs import SEVERAL_DEVICES, SEVERAL_HOSTS, Pair, pairs_of
 PARTS = "copied in part"
 ASYNCHRONOUS = "copied asynchronously"
 NO_DOWNLOAD = "never copied to the host: there is no copy to drop"
-NOT_OF_THE_HEAP = "its host buffer is no block of the heap of its size, from 64 KiB on"
-NOT_ENDED = "the run did not end by exit, so that what became of its buffers is not known"
+NOT_OF_THE_HEAP = "its host buffer is not a malloc block of the same size, of 64 KiB or more"
+NOT_ENDED = "the run did not end by exit, so the later uses of its buffers are not known"
 ELSEWHERE = "the program works in several streams, contexts or graphs"
 FIXED = "the program registers its host buffer, or changes its mapping itself"
 _KEPT = 1
 _ENDS = {
-    2: "the device goes on while the host buffer lives, which may be read later",
-    3: "the host writes its buffer, and the device goes on with what was there before",
+    2: "the device may change its buffer while the host buffer lives, and the host may read the old content later",
+    3: "the host writes its buffer, and the device continues with the old content",
     4: "device memory changed without a call that could have done it",
-    5: "host and device buffer were not the same right after the copy",
+    5: "host and device buffer had different contents right after the copy",
     6: ELSEWHERE,
     7: FIXED,
 }  # tools/host/merging.hpp: period_end
@@ -37,7 +37,7 @@ class Verdict:
     host_site: int
     device_site: int
     downloads: int
-    bytes: int  # of them
+    bytes: int  # of these downloads
     why: str  # the objection to the pair; empty: it is proven
 
     @property
@@ -46,14 +46,14 @@ class Verdict:
 
 
 def verdicts(histories: Sequence[History]) -> list[Verdict]:
-    """Proven ones first, then by bytes. A pair is proven if every process that has it proves it."""
+    """The verdicts of all processes together: proven pairs first, then the most bytes first. A pair is proven if every process that has it proves it."""
     found: dict[tuple[int, int], Verdict] = {}
     for history in histories:
         for verdict in _of_process(history):
             key = (verdict.host_site, verdict.device_site)
             before = found.get(key, Verdict(*key, 0, 0, ""))
             found[key] = Verdict(*key, before.downloads + verdict.downloads, before.bytes + verdict.bytes, before.why or verdict.why)
-    # A place that is in two pairs: no run can tell to which of them a new buffer will belong.
+    # If a place is in two pairs, no run can tell to which of them a new buffer will belong. So neither pair counts as proven.
     good = [each for each in found.values() if each.proven]
     for key, each in found.items():
         if each.proven and sum(other.device_site == each.device_site for other in good) > 1:
@@ -81,7 +81,7 @@ def _of_process(history: History) -> list[Verdict]:
 
 
 def _refutation(history: History, pairs: list[Pair], downloads: int, periods: int, hosts: int) -> str:
-    """The objections that the copies alone raise to the device buffers of a place."""
+    """The first objection that the copies raise to the device buffers of a place; "" if there is none."""
     refuted = next((pair.refuted for pair in pairs if pair.refuted), "")
     if refuted:
         return refuted

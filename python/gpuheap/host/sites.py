@@ -1,4 +1,4 @@
-"""A history by place in the program, by kind of memory, and over time."""
+"""Sums up a history by place in the program, by kind of memory, and over time."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Site:
     total_bytes: int
     median_life_ns: int
     longest_life_ns: int
-    most_live: int  # the most bytes that were live at one time
-    peak_bytes: int
+    most_live: int  # the most allocations that were live at one time
+    peak_bytes: int  # the most bytes that were live at one time
     leaked: int
     leaked_bytes: int
 
@@ -41,12 +41,12 @@ class Site:
 @dataclass(frozen=True)
 class Peak:
     memory: str
-    device: int  # -1: it is on no device
+    device: int  # -1: unknown
     bytes: int
     at_ns: int
     count: int
     total_bytes: int
-    left_bytes: int
+    left_bytes: int  # never freed
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,12 @@ class ApiTime:
 
 
 def live_over_time(allocations: Iterable[Allocation]) -> tuple[list[int], list[int], list[int]]:
-    """Times, live bytes and live blocks after each change; of changes at one time frees come first."""
+    """Times in nanoseconds, live bytes and live blocks after each change. Of changes at the same time, frees come first."""
     changes: list[tuple[int, int, int]] = []
     for each in allocations:
         changes.append((each.begin_ns, 1, each.bytes))
         if each.end_ns is not None:
-            # A block lives at least until after its own begin.
+            # A block that begins and ends at the same time lives for a nanosecond, so that its free does not come first.
             changes.append((max(each.end_ns, each.begin_ns + 1), 0, -each.bytes))
     changes.sort()
     times = [change[0] for change in changes]
@@ -92,7 +92,7 @@ def sites_of(history: History) -> list[Site]:
     stacks = history.trace.stacks
     groups: dict[tuple[int, str], list[Allocation]] = {}
     for each in history.allocations:
-        # Stacks of one site are one place: their frames are the same, in modules that were mapped again elsewhere.
+        # Stacks of one site are one place: their frames are the same, although a module may have been mapped again at another address.
         site = stacks[each.stack].site if each.stack in stacks else 0
         groups.setdefault((site, each.memory), []).append(each)
     found = []
@@ -119,7 +119,7 @@ def sites_of(history: History) -> list[Site]:
 
 
 def peaks_of(history: History) -> list[Peak]:
-    """The most live bytes of each kind of memory and device, and of all that lies on each device."""
+    """The peak of live bytes of each kind of memory on each device, the largest peak first."""
     groups: dict[tuple[str, int], list[Allocation]] = {}
     for each in history.allocations:
         groups.setdefault((each.memory, each.device), []).append(each)
@@ -144,7 +144,7 @@ def flows_of(copies: Iterable[Copy]) -> list[Flow]:
 
 
 def api_times(history: History) -> list[ApiTime]:
-    """The time in each driver function, as its caller waits for it."""
+    """The time for which callers wait in each driver function, the longest total first."""
     events = history.trace.events
     found = []
     for entry in np.unique(events["entry"]) if len(events) else []:

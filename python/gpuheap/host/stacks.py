@@ -1,4 +1,4 @@
-"""Turns the return addresses of a stack into names: by addr2line if it is installed, otherwise as module and offset."""
+"""Turns the return addresses of a stack into functions and lines by addr2line; if that is not installed, into modules and offsets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuheap.host.trace import Frame, Stack
 
 # Frames of the CUDA runtime, linked statically or not, of the driver, and of the C library's start of a program.
 _RUNTIME_FUNCTION = re.compile(r"^(__?)?(cuda|cudart|libcudart|libcuda)|^cu[A-Z]|^\(anonymous namespace\)::libcudart")
-# Calls that nvcc's header wraps in templates, which compilers inline: the header's lines are no place in the program.
+# The header of the CUDA runtime wraps calls in templates, which compilers inline. Its lines are no places of the program.
 _RUNTIME_FILE = re.compile(r"(^|/)cuda_runtime(_api)?\.h$")
 _RUNTIME_MODULE = re.compile(r"lib(cuda|cudart|c|pthread|stdc\+\+)\.so|ld-linux")
 
@@ -22,7 +22,7 @@ _RUNTIME_MODULE = re.compile(r"lib(cuda|cudart|c|pthread|stdc\+\+)\.so|ld-linux"
 class Place:
     """A frame in words."""
 
-    function: str  # "" where it is unknown
+    function: str  # "" if it is unknown
     file: str
     line: int
     module: str
@@ -40,8 +40,10 @@ class Place:
 
 
 class Symbols:
-    """Names frames, each once. A frame is several places if the compiler inlined functions there, the innermost first. Asks addr2line for all frames of a
-    module together."""
+    """Names frames. addr2line looks up each frame once, all frames of a module together.
+
+    A frame has several places, the innermost first, if the compiler inlined functions there.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], tuple[Place, ...]] = {}
@@ -76,14 +78,14 @@ class Symbols:
         plain: dict[tuple[str, int], tuple[Place, ...]] = {(path, offset): (Place("", "", 0, name, offset),) for offset in offsets}
         if self._tool is None or not Path(path).is_file():
             return plain
-        # A return address is behind the call: one byte less is inside of it.
+        # A return address lies after the call instruction. The byte before it belongs to the call.
         command = [self._tool, "-a", "-i", "-f", "-C", "-e", path]
         asked = "\n".join(f"{max(offset - 1, 0):#x}" for offset in offsets)
         try:
             answer = subprocess.run(command, input=asked, capture_output=True, text=True, timeout=120)
         except (OSError, subprocess.TimeoutExpired):
             return plain
-        # For each address: itself, then function and line of every place.
+        # For each address, addr2line prints the address, then the function and the line of each place.
         parts = re.split(r"^0x[0-9a-f]+\n", answer.stdout, flags=re.MULTILINE)[1:]
         if answer.returncode != 0 or len(parts) != len(offsets):
             return plain

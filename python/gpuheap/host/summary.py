@@ -1,4 +1,4 @@
-"""A report in the terminal and as JSON."""
+"""Prints the report of a trace in the terminal, and makes its JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gpuheap.units import format_bytes, format_count, format_value
 
 SITES_SHOWN = 12
 LEAKS_SHOWN = 5
-# Allocators with caches of their own, by the library that a stack shows: such a program's requests to the driver are not those of its parts.
+# Allocators that cache memory, by the name of the library that a stack shows. The driver does not see the requests that a cache serves.
 _CACHING = {"libc10_cuda": "PyTorch's", "librmm": "RMM's", "cupy": "CuPy's", "libtensorflow": "TensorFlow's", "libjax": "JAX's", "xla_extension": "JAX's"}
 
 
@@ -25,12 +25,12 @@ def time_words(ns: float) -> str:
 
 
 def elided_words(counts: dict[str, int]) -> str:
-    """The outcome of dropped copies."""
+    """The counts of dropped copies in words."""
     words = f"{format_count(counts['elided'])} downloads needed no copy, {format_bytes(counts['elided_bytes'])}"
     if counts["separated"]:
         words += f"; {format_count(counts['separated'])} of them, {format_bytes(counts['separated_bytes'])}, were copied after all (E09)"
     if counts["not_elided"]:
-        words += f"; {format_count(counts['not_elided'])} of proven pairs were copied (E09)"
+        words += f"; {format_count(counts['not_elided'])} downloads of proven pairs were copied (E09)"
     return words
 
 
@@ -38,11 +38,11 @@ def warnings_of(history: History) -> list[str]:
     trace = history.trace
     found = []
     if not trace.ended:
-        found.append("the process did not end by exit: it was killed, left through _exit, or still runs; the trace goes as far as it got")
+        found.append("the process did not end by exit: it was killed, left through _exit, or still runs; the trace holds its calls until then")
     if trace.counters["lost_events"]:
         found.append(f"{trace.counters['lost_events']} calls are missing: the disk was full")
     if trace.counters["lookups"] and not trace.counters["hooks"]:
-        found.append("E11: the process looked up the driver's functions, and none of them was one that is wrapped: nothing of it is seen")
+        found.append("E11: the process looked up functions of the driver, but none that the library wraps: its calls are not recorded")
     paths = {frame.module.path for stack in trace.stacks.values() for frame in stack.frames if frame.module is not None}
     for library, whose in _CACHING.items():
         if any(library in path for path in paths):
@@ -133,7 +133,7 @@ def _print_pairs(console: Console, history: History, symbols: Symbols) -> None:
     places = pairs_by_place(history)
     if not places:
         return
-    table = _table(("copied with the host, from", "l"), ("buffers", "r"), ("up", "r"), ("down", "r"), ("bytes", "r"), ("cover", "l"), ("pair", "l"))
+    table = _table(("device buffers from", "l"), ("buffers", "r"), ("to device", "r"), ("to host", "r"), ("bytes", "r"), ("cover", "l"), ("pair", "l"))
     for place in places[:SITES_SHOWN]:
         where = symbols.site_words(history.trace.stacks.get(place.stack))
         table.add_row(where, *(format_count(count) for count in (place.buffers, place.up, place.down, place.bytes)), *pair_words(place))
@@ -159,7 +159,7 @@ def _print_leaks(console: Console, history: History, symbols: Symbols) -> None:
 
 
 def as_json(history: History, symbols: Symbols) -> dict[str, Any]:
-    """Counts and bytes as numbers, times in nanoseconds."""
+    """The report as JSON: counts and bytes as numbers, times in nanoseconds."""
     trace = history.trace
     stacks = trace.stacks
     return {

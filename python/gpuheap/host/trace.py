@@ -1,5 +1,7 @@
-"""Reads the trace files that tools/host writes; tools/host/trace_format.hpp describes them. The file of a process that still runs or died is read as far
-as it goes."""
+"""Reads the trace files that the library of tools/host writes. tools/host/trace_format.hpp describes them.
+
+The file of a process that still runs, or was killed, is read up to its last record.
+"""
 
 from __future__ import annotations
 
@@ -51,13 +53,13 @@ class Module:
 
 @dataclass(frozen=True)
 class Frame:
-    module: Module | None  # None: code outside any
-    offset: int  # an address as in the module's file
+    module: Module | None  # None: code outside of any module
+    offset: int  # the address in the module's file
 
 
 @dataclass(frozen=True)
 class Stack:
-    site: int  # a number of the place, the same in every run
+    site: int  # a number that identifies the place in the program, the same in every run
     frames: tuple[Frame, ...]  # nearest first
 
 
@@ -76,7 +78,7 @@ class Trace:
     start_unix_ns: int
     counters: dict[str, int]
     events: NDArray[Any]  # records of the type EVENT, by time
-    periods: NDArray[Any]  # of EVENT: of a rehearsal, when downloads could have stood merged (rehearsal.py)
+    periods: NDArray[Any]  # records of the type EVENT: in a rehearsal, each download that merged buffers could replace (rehearsal.py)
     facts: dict[str, str]
     devices: dict[int, tuple[str, int]]  # name and bytes
     stacks: dict[int, Stack]
@@ -98,7 +100,7 @@ class Trace:
 
 
 def find_traces(path: Path) -> list[Path]:
-    """The trace files that a path means: the file itself, or those of a folder, in the order in which the processes started."""
+    """The trace files that a path means: the file itself, or those of a folder in the order of their last change. Raises UserError if there is none."""
     if path.is_dir():
         found = sorted(path.glob("*.trace"), key=lambda p: (p.stat().st_mtime_ns, p.name))
         if not found:
@@ -110,7 +112,7 @@ def find_traces(path: Path) -> list[Path]:
 
 
 def read_trace(path: Path) -> Trace:
-    """Reads a trace. Raises UserError if the file is no trace of this version."""
+    """Reads a trace. Raises UserError (E01) if the file is not a trace of this version, or is damaged."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -123,7 +125,7 @@ def read_trace(path: Path) -> Trace:
 
 def _parsed(path: Path, data: bytes) -> Trace:
     if len(data) < HEADER_BYTES or not data.startswith(MAGIC):
-        raise UserError(f"E01: {path} is not a trace: it does not begin as one")
+        raise UserError(f"E01: {path} is not a trace: its first bytes are not those of one")
     header = np.frombuffer(data, HEADER, 1)[0]
     if header["version"] != VERSION:
         raise UserError(f"E01: {path} is a trace of version {header['version']}, this gpuheap reads version {VERSION}: trace the program again")
@@ -159,7 +161,7 @@ def _parsed(path: Path, data: bytes) -> Trace:
 
 
 def _runs(kinds: NDArray[Any], sizes: NDArray[Any]) -> Iterator[tuple[int, int, bool]]:
-    """The records of a block in order: runs of events, and text records each alone."""
+    """The records of a block in order, as (first slot, end, whether it is text): runs of events, and each text record by itself."""
     stops = np.flatnonzero((kinds >= FIRST_TEXT) | (kinds == 0))
     at, end = 0, len(kinds)
     while at < end and kinds[at] != 0:

@@ -1,6 +1,7 @@
-"""`gpuheap host validate`: runs a program three times, and keeps which of its pairs can do without their downloads' copies.
+"""`gpuheap host validate`: runs a program three times, and writes a proof of the pairs whose downloads need no copy.
 
-Plain; with every copy made and each pair watched (rehearsal.py); and with the copies of the proven pairs dropped. All three must print the same.
+The first run is plain. The second makes every copy and watches each pair (rehearsal.py). The third drops the copies of the proven pairs. All three must
+print the same output.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def validated(wanted: Wanted, console: Console) -> int:
     counts = [read_trace(path).counters for path in find_traces(runs.folder / "trial")]
     elided, undone = (sum(each[name] for each in counts) for name in ("elided", "separated"))
     if undone or sum(each["not_elided"] for each in counts) or elided != sum(each.downloads for each in proven):
-        console.print("the program does other things from run to run: a proof of one run says nothing of the next, and none is written", soft_wrap=True)
+        console.print("the program behaves differently from run to run, so a proof of one run does not hold for the next: none is written", soft_wrap=True)
         return EXIT_UNPROVEN
     replace_file(wanted.output, proof.text(), "name another file with -o")
     remove(runs.folder)
@@ -100,13 +101,13 @@ class _Runs:
         output, errors = self.folder / f"{name}.out", self.folder / f"{name}.err"
         ended = run_process(self.wanted.words, environment or os.environ, output, errors, _LIMIT_S)
         if ended.code is None or ended.code < 0:
-            raise UserError(f"the program was ended by signal {-(ended.code or 0)} in the run '{name}': nothing is proven; what it said is in {errors}")
+            raise UserError(f"the program was ended by signal {-(ended.code or 0)} in the run '{name}': nothing is proven; its error output is in {errors}")
         return ended.code, digest(output, self.ignored)
 
 
 def _differs(console: Console, how: str, folder: Path, wanted: Wanted) -> int:
     console.print(
-        f"the run {how} printed other bytes than the plain one, or ended with another code: nothing is proven. Compare the .out files in {folder}; "
+        f"the run {how} printed other bytes than the plain run, or ended with another code: nothing is proven. Compare the .out files in {folder}; "
         "if lines differ from run to run by themselves, as times do, leave them out with --ignore REGEX",
         style="red", soft_wrap=True,
     )  # fmt: skip
@@ -121,7 +122,7 @@ def print_verdicts(console: Console, found: Sequence[Verdict], histories: Sequen
     symbols = Symbols()
     symbols.learn(stacks.values())
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in ("device buffers of", "host buffers of", "downloads", "bytes", ""):
+    for column in ("device buffers from", "host buffers from", "downloads", "bytes", ""):
         table.add_column(column, justify="right" if column in ("downloads", "bytes") else "left", overflow="fold")
     for each in found:
         host = symbols.site_words(stacks[each.host_site]) if each.host_site in stacks else ""

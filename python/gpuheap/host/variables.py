@@ -1,4 +1,4 @@
-"""The environment variables that configure the library that is loaded before a program."""
+"""The environment variables that configure the library that is preloaded into a program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuheap.errors import UserError
 
 
 def preloaded(library: Path, variables: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment, with the library in front of those that are preloaded already. Raises UserError for a path that LD_PRELOAD cannot hold."""
+    """This process's environment with `variables`, and with the library first in LD_PRELOAD. Raises UserError for a path that LD_PRELOAD cannot hold."""
     if set(str(library)) & set(" :"):
         raise UserError(
             f"'{library}' has a space or a colon in its path, where LD_PRELOAD is split: copy {library.parent} to a path without them, "

@@ -13,7 +13,7 @@ from gpuheap.inspection.dump import Dump, read_dump
 
 
 def inspect(path: Path, other: Path | None, svg: Path | None, most_groups: int, as_json: bool) -> None:
-    """Prints a summary of the dump, or the differences of `other`, a later one. Raises UserError."""
+    """Prints a summary of the dump, or the differences from it to `other`, a later dump. Writes the map of the last dump to `svg`. Raises UserError."""
     from gpuheap.inspection import summary
     from gpuheap.inspection.picture import picture
 
@@ -39,7 +39,7 @@ def inspect(path: Path, other: Path | None, svg: Path | None, most_groups: int, 
 
 
 def _progress(dump: Dump) -> Callable[[int], None]:
-    """A line on the terminal while a large dump is read."""
+    """A function that shows on the terminal how much of a large dump is read."""
     shown = sys.stderr.isatty() and dump.num_blocks > 1 << 24
     last = time.monotonic()
 

@@ -24,7 +24,7 @@ _MOST_BYTES = (1 << 38) - 1
 
 @dataclass(frozen=True)
 class Part:
-    """Some blocks, by address: where each begins in the region, how many bytes it has, and the number of its name."""
+    """Some blocks in the order of their addresses: the offset of each in the region, its bytes, and the number of its name."""
 
     offsets: NDArray[np.int64]
     bytes: NDArray[np.int64]
@@ -40,9 +40,10 @@ class Dump:
     heap_bytes: int
     num_blocks: int
     names: tuple[str, ...]  # the tags' names; a block's number is the index here plus one, or 0 for no tag
-    blocks_at: int  # in the file
+    blocks_at: int  # the offset of the blocks in the file
 
     def parts(self) -> Iterator[Part]:
+        """All blocks, some at a time. Raises UserError if the file is damaged."""
         import numpy as np
 
         if self.num_blocks == 0:
@@ -64,7 +65,7 @@ class Dump:
 
 
 def read_dump(path: Path) -> Dump:
-    """The dump without its blocks. Raises UserError if the file is no dump, or not a whole one."""
+    """Reads a dump without its blocks. Raises UserError if the file is not a dump, or is incomplete."""
     if importlib.util.find_spec("numpy") is None:
         raise UserError("gpuheap inspect needs numpy, which is not installed: pip install numpy")
     try:

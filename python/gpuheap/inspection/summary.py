@@ -19,7 +19,7 @@ _COUNTED_SIZES = 1 << 20  # each size below has a counter of its own
 
 @dataclass(frozen=True)
 class Group:
-    """Blocks of one tag, or of one size where they have no tag."""
+    """The blocks of one tag, or the blocks of one size that have no tag."""
 
     name: str
     blocks: int
@@ -32,7 +32,7 @@ class Summary:
     blocks: int
     bytes: int
     groups: tuple[Group, ...]  # most bytes first
-    span_bytes: int  # from the first block's begin to the last one's end
+    span_bytes: int  # from the begin of the first block to the end of the last
     gaps: int  # free stretches within the span
     largest_gap: int
     cell_bytes: int
@@ -59,12 +59,12 @@ class Summary:
 
 
 def summarise(dump: Dump, told: Callable[[int], None] = lambda _: None) -> Summary:
-    """Reads all blocks once; `told` learns how many were read."""
+    """Reads all blocks once. `told` is called with the number of blocks that were read so far."""
     import numpy as np
 
     cell = max(16, -(-dump.region_bytes // CELLS))
     filled = np.zeros(CELLS + 1)
-    steps = np.zeros(CELLS + 2)  # +1 where cells that one block fills begin, -1 where they end
+    steps = np.zeros(CELLS + 2)  # +1 at the first cell that a block fills completely, -1 after the last one
     tag_blocks = np.zeros(len(dump.names) + 1, dtype=np.int64)
     tag_bytes = np.zeros(len(dump.names) + 1)
     small = np.zeros(_COUNTED_SIZES, dtype=np.int64)
@@ -111,12 +111,12 @@ def _fill(filled: NDArray[np.float64], steps: NDArray[np.float64], part: Part, c
 
 
 def lines(summary: Summary, most_groups: int) -> list[str]:
-    """For a terminal."""
+    """The lines of a summary for a terminal."""
     s = summary
     largest = format_bytes(s.largest_gap)
     found = [
         f"{s.dump.path}: {format_count(s.blocks)} live blocks, {format_bytes(s.bytes)}, in a heap of {format_bytes(s.dump.heap_bytes)} ({s.dump.allocator})",
-        f"they span {format_bytes(s.span_bytes)} with {format_count(s.gaps)} gaps, the largest of {largest}: {s.unused:.1%} of the span is no block",
+        f"they span {format_bytes(s.span_bytes)} with {format_count(s.gaps)} gaps, the largest of {largest}: {s.unused:.1%} of the span is in no block",
     ]
     found += _table([(format_bytes(g.bytes), f"{g.blocks:,} blocks", g.name) for g in s.groups[:most_groups]])
     if len(s.groups) > most_groups:

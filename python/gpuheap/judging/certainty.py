@@ -1,7 +1,7 @@
-"""The certainty of a verdict: by bootstrap over runs, and by the values that time-outs leave open.
+"""The certainty of a verdict: by a bootstrap over the runs, and by the values that time-outs leave possible.
 
-A draw takes of each measurement as many runs as it has, at random and with repetition, and judges the relation by their statistic. A completion
-gives each point that timed out one value of those that its limit leaves open.
+A draw resamples the runs of each measurement, at random and with repetition, and judges the relation by the statistics of the new samples. A completion
+gives each point that timed out one of the values that its time limit leaves possible.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from gpuheap.judging.evidence import Evidence, Found, Reading, Runs
 from gpuheap.judging.relations import NotMeasured, hold
 
 CONFIDENCE = 0.95
-# If so many draws are all alike, the chance of a share below 95 % is less than 5 %. More draws are needed only otherwise.
+# If FEW_DRAWS draws all give the same verdict, the chance that its share of all draws is below 95 % is less than 5 %. Otherwise DRAWS are made.
 FEW_DRAWS, DRAWS = 60, 400
 # The values tried for a time-out: the bound itself, multiples of it, and a run that never ends.
 STRETCHES = (1.0, 3.0, 10.0, math.inf)
@@ -35,11 +35,11 @@ class Certainty:
     with_runs: int  # measurements whose runs are known
     measurements: int
     open_points: int  # points that timed out, or that were skipped after failures
-    estimated: bool = False  # whether runs of some are estimated from percentiles
+    estimated: bool = False  # whether the runs of some measurements are estimated from percentiles
 
     @property
     def basis(self) -> str:
-        """`95 %`, `no interval`, `95 %, 3 of 8 measurements`, `95 %, by percentiles`."""
+        """For example `95 %`, `no interval`, `95 %, 3 of 8 measurements` or `95 %, by percentiles`."""
         if not self.with_runs:
             return "no interval" if self.measurements else ""
         part = "" if self.with_runs == self.measurements else f", {self.with_runs} of {self.measurements} measurements"
@@ -47,17 +47,17 @@ class Certainty:
 
     @property
     def words(self) -> str:
-        """The reason for which it is undecided; "" if it is not."""
+        """The reason why the relation is undecided; "" if it is decided."""
         if self.holds is not None:
             return ""
         if self.least == self.most:
-            return f"so in {self.least:.0%} of all draws of the runs"
-        between = f"so in {self.least:.0%} to {self.most:.0%} of all draws of the runs" if self.with_runs else "it depends on them"
+            return f"holds in {self.least:.0%} of all draws of the runs"
+        between = f"holds in {self.least:.0%} to {self.most:.0%} of all draws of the runs" if self.with_runs else "the verdict depends on them"
         return f"{self.open_points} point{'s' if self.open_points != 1 else ''} without an end: {between}"
 
 
 def certainty(relation: say.Relation, evidence: Evidence) -> Certainty:
-    """Judges a relation that can be judged: `hold` has not raised NotMeasured."""
+    """The certainty of a relation for which hold() does not raise NotMeasured."""
     readings = [reading for side in say.sides_of(relation) for reading in _readings_of(side, evidence)]
     measured = {reading.runs for reading in readings if reading.runs is not None}
     with_runs = {runs for runs in measured if runs.enough}
@@ -95,7 +95,7 @@ def _holds(relation: say.Relation, drawn: _Drawn, draw: int | None) -> bool:
 
 
 class _Drawn(Evidence):
-    """The evidence with one completion of the open points, and with the draw whose number `draw` holds."""
+    """The evidence with one completion of the open points and, if `draw` is not None, with the values of that draw."""
 
     def __init__(self, base: Evidence, stretch: float) -> None:
         self._base, self._stretch = base, stretch
@@ -121,7 +121,7 @@ class _Drawn(Evidence):
         return Found(tuple(readings), found.missing, found.unsupported)
 
     def _completed(self, reading: Reading) -> Reading | None:
-        """The reading with a value for an open point; None if nothing is known of it, so that it is left out."""
+        """The reading; for an open point, with a value. None if no value is known, so that the point is left out."""
         if not reading.is_open:
             return reading
         low, high = reading.between or (0.0, math.inf)
@@ -147,7 +147,7 @@ _STATISTICS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
 
 @cache
 def draws(runs: Runs) -> list[float]:
-    """The statistic of each draw; the same for the same measurement, wherever a claim names it."""
+    """The statistic of each draw of the runs. The random numbers depend only on the measurement, so all claims see the same draws."""
     source = np.random.default_rng(zlib.crc32(runs.source.encode()))
     drawn = source.choice(np.asarray(runs.values), (DRAWS, len(runs.values)))
     found: list[float] = _STATISTICS[runs.statistic](drawn).tolist()

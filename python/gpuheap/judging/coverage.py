@@ -1,4 +1,4 @@
-"""The share of the papers' sweeps that the rows hold, and the GPU time that the rest takes."""
+"""Counts the points of the papers' sweeps that have rows, and estimates the GPU time of the points that have none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Coverage:
 
     @property
     def words(self) -> str:
-        """`all 120 points`, `30 of 120 points, 1 minute missing`."""
+        """For example `all 120 points` or `30 of 120 points, 1 minute of GPU time missing`."""
         if self.measured == self.in_full:
             return f"all {self.in_full:,} points"
         return f"{self.measured:,} of {self.in_full:,} points, {spoken_minutes(self.missing_minutes)} of GPU time missing"
@@ -38,7 +38,7 @@ NOTHING = Coverage(0, 0, 0.0)
 
 
 def spoken_minutes(minutes: float) -> str:
-    """`4 minutes`, `2.5 hours`."""
+    """For example `4 minutes` or `2.5 hours`."""
     if minutes >= 60:
         return f"{minutes / 60:.1f} hours"
     whole = max(1, round(minutes))
@@ -58,12 +58,12 @@ class Rows:
         return tuple(dict.fromkeys(name for (of, _), found in self._points.items() if of == suite for name in found))
 
     def has(self, suite: str, case: str, allocator: str, point: Point) -> bool:
-        """Whether the point has a row. A row may have values that hold for all points of its run, as a heap of another size."""
+        """Whether the point has a row with exactly its values. A row of a run with other settings, such as another heap size, does not count."""
         return frozenset(point.fields.items()) in self._points.get((suite, case), {}).get(allocator, ())
 
 
 def coverage_of(suite: Suite, case: Case, rows: Rows, allocators: Collection[str], plot: Plot | None = None) -> Coverage:
-    """The points of a case, or of those that a plot shows. `allocators`: those that take part."""
+    """The coverage of a case by `allocators`. With a plot, only the points that the plot shows are counted."""
     measured = in_full = 0
     for name in allocators:
         for point in case.points(allocator=name):
@@ -92,9 +92,9 @@ def coverage_of_suite(suite: Suite, rows: Rows) -> Coverage:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a paper, as a case of a suite repeats it."""
+    """A figure of a paper, and the case of a suite that measures it again."""
 
-    name: str  # as `figure 9c`
+    name: str  # for example `figure 9c`
     suite: str
     case: str
     metrics: tuple[str, ...]
@@ -119,7 +119,7 @@ def figures_of(names: Sequence[str], suites: Mapping[str, Suite], rows: Rows) ->
 
 
 def _together(figures: Sequence[Figure]) -> list[Figure]:
-    """One entry for each figure and case: a plot may be read once for each of its sweeps."""
+    """One entry for each figure and case. A plot that names no x axis is read once for each of its grids."""
     found: dict[tuple[str, str, str, tuple[str, ...], str], Figure] = {}
     for figure in figures:
         found.setdefault((figure.name, figure.suite, figure.case, figure.metrics, figure.where), figure)

@@ -1,4 +1,4 @@
-"""The measurements that claims are judged from, found quickly: by suite, case and metric."""
+"""Finds the measurements from which claims are judged, by suite, case and metric."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LEAST_RUNS = 5  # the fewest runs of a time that give an interval
 class Runs:
     """The runs behind a value."""
 
-    source: str  # the measurement that the runs are of
+    source: str  # identifies the measurement
     statistic: str
     values: tuple[float, ...]
     exact: bool  # whether the value is a count, which has no noise
@@ -43,7 +43,8 @@ class Reading(NamedTuple):
     allocator: str
     fields: Mapping[str, str]  # the point's values, as text
     value: float = math.nan
-    # timeout, crash, wrong; failed_requests: requests failed, so that the time is not that of the work; untried: the sweep ended before, by failures
+    # The reason: timeout, crash, wrong; failed_requests, because the time of a run with failed requests does not count; or untried, because the sweep
+    # ended after failures.
     trouble: str = ""
     runs: Runs | None = None
     between: Bounds | None = None  # for a time-out: the values that its limit leaves open
@@ -63,12 +64,12 @@ class Found:
     """The readings of a side, and the allocators that have none."""
 
     readings: tuple[Reading, ...]
-    missing: tuple[str, ...] = ()  # allocators of the side without any row there
-    unsupported: Mapping[str, str] = field(default_factory=dict)  # allocators that cannot do it, and why
+    missing: tuple[str, ...] = ()  # allocators of the side that have no row in its case
+    unsupported: Mapping[str, str] = field(default_factory=dict)  # allocators that do not support the case, and why
 
 
 class Evidence:
-    """All rows of one device. Without the device's name, the reason why a claim fails is not shown, as reasons are given for one device."""
+    """All rows of one device. The reasons why claims fail are stated for one device, so without the device's name none is shown."""
 
     def __init__(self, rows: Iterable[Row], device: str = "") -> None:
         self.device = device
@@ -130,7 +131,7 @@ class Evidence:
     def _untried_of(self, suite: str, case: str) -> list[tuple[Reading, str]]:
         """The points at which an allocator was not tried, with the failure that ended its sweep: the runner ends a sweep after failures in a row.
 
-        Only points that at least two others have count, as a point that one allocator has alone is a setting of its own.
+        Only points that at least two other allocators have count. A point that a single allocator has is a setting of its own.
         """
         if (suite, case) not in self._untried:
             places: dict[tuple[object, ...], list[str]] = {}
@@ -153,7 +154,7 @@ class Evidence:
 
 
 def meets(side: Side, fields: Mapping[str, str]) -> bool:
-    """Whether a point meets all of a side's conditions. `page = ""` is met where a point has no page."""
+    """Whether a point meets all of a side's conditions. A point without a page meets `page = ""`."""
     return all(condition.holds(fields.get(condition.key, "")) for condition in side.where)
 
 
@@ -165,7 +166,7 @@ def fields_of(row: Row) -> dict[str, str]:
 
 
 def axis_number(text: str) -> float | None:
-    """A value of an axis as a number: `4096`, `2GiB`."""
+    """A value of an axis, as `4096` or `2GiB`, as a number; None if it is not one."""
     try:
         return float(text)
     except ValueError:
@@ -176,7 +177,7 @@ def axis_number(text: str) -> float | None:
 
 
 def _reading(rows: Sequence[Row], fields: Mapping[str, str], side: Side) -> Reading | None:
-    """The reading of a point; None if it has no such measurement."""
+    """The reading of a point; None if the point has no value of the side's metric and did not fail."""
     first = rows[0]
     if first.status in FAILING:
         between = bounds_of(first.reason, side.metric) if first.status == "timeout" else None
@@ -205,7 +206,7 @@ def runs_of(row: Row, statistic: str) -> Runs:
 
 
 def _estimated(known: Statistics, runs: int) -> tuple[float, ...]:
-    """As many runs as a row of an older table has, so that their percentiles are those of the row, with straight lines in between."""
+    """Estimates the runs of a row of an older table, which has only percentiles, by linear interpolation between them."""
     percentiles = ((0.0, known.min), (0.05, known.p5), (0.5, known.median), (0.95, known.p95), (1.0, known.max))
     found = []
     for run in range(runs):

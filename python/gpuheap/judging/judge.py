@@ -63,7 +63,7 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
 
 
 def _left_out(claim: Claim, evidence: Evidence) -> str:
-    """The allocators that were left out of the verdict, since they cannot do the case."""
+    """Names the allocators that were left out of the verdict, because they do not support the case."""
     found = ordered(name for side in claim.sides for name in evidence.find(side, named(side)).unsupported)
     if not found:
         return ""
@@ -90,7 +90,7 @@ def select(judged: Sequence[Judged], papers: Sequence[str], verdicts: Sequence[s
 
 
 def commands_for(judged: Iterable[Judged], evidence: Evidence) -> list[str]:
-    """The suites to run so that the claims without rows can be judged; single cases of a suite of which a part was measured."""
+    """The commands that measure the rows that claims lack: for whole suites, and for single cases of suites that are partly measured."""
     suites = evidence.suites()
     targets: dict[str, None] = {}
     for one in judged:
@@ -134,7 +134,7 @@ def _mismatch(side: Side, suites: Mapping[str, Suite]) -> str:
 
 
 def grids_of(case: Case, allocators: Sequence[str]) -> list[Grid]:
-    """The points of a case, and those that its suite gives to one of these allocators only; `same` may be any."""
+    """The grids of a case, with those that only one of these allocators has. `same` stands for any allocator."""
     variants: Mapping[str, Grid] = getattr(case, "variants", {})
     own = [more for name, more in variants.items() if name in allocators or SAME in allocators]
     return [*case.grids, *({**grid, **more} for more in own for grid in case.grids)]

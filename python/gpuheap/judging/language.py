@@ -27,7 +27,7 @@ _SPAN = re.compile(r"^\s*(?:([<>])\s*([0-9._]+)|([0-9._]+)?\s*\.\.\s*([0-9._]+)?
 
 @dataclass(frozen=True)
 class Span:
-    """A range of numbers: `1.13..4.33`, `2..`, `..2` with their ends; `>1`, `<1` without."""
+    """A range of numbers: `1.13..4.33`, `2..` and `..2` contain their ends; `>1` and `<1` do not."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -69,8 +69,8 @@ def parse_span(text: str) -> Span:
 class Side:
     """The measurements that one side of a relation means: those of some allocators, at the points of a case that meet all conditions.
 
-    `pick` makes one of all that share a key (see Relation.by): the best of them in the metric's sense, their mean, or with `span` the
-    largest over the smallest. `apart` picks for each allocator on its own.
+    `pick` chooses among the measurements that share a key (see Better.by). `each` keeps all of them. The others make one value of them: `best` and
+    `worst` in the metric's sense, `median`, `mean`, or `span`, the largest over the smallest. With `apart`, each allocator has a value of its own.
     """
 
     of: tuple[str, ...]
@@ -86,7 +86,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Better:
-    """At the points that both sides have, the left is better by a factor within `factor`."""
+    """At the points that both sides have, the left side is better by a factor within `factor`."""
 
     left: Side
     right: Side
@@ -125,10 +125,10 @@ class Alike:
 
 @dataclass(frozen=True)
 class Trend:
-    """How values go along an axis.
+    """The values along an axis have a shape.
 
-    flat: the largest is at most `factor` times the smallest. rising, falling: the last is `factor` times the first, or the first the last,
-    and three quarters of all pairs go that way. linear: a straight line explains `factor` of the variance, and rises.
+    flat: the largest value is at most `factor` times the smallest. rising: the last value is at least `factor` times the first, and at least three
+    quarters of all pairs rise. falling: the same downwards. linear: a rising straight line explains at least the share `factor` of the variance.
     """
 
     left: Side
@@ -140,7 +140,7 @@ class Trend:
 
 @dataclass(frozen=True)
 class Jump:
-    """The largest rise between neighbours on an axis ends at a position within `at`, and is at least by `factor`."""
+    """The largest rise between neighbours on an axis ends at a position within `at`, and its factor is at least `factor`."""
 
     left: Side
     axis: str
@@ -151,7 +151,7 @@ class Jump:
 
 @dataclass(frozen=True)
 class Peak:
-    """The largest value along an axis is at a position within `at`, and later values are smaller."""
+    """The largest value along an axis is at a position within `at`, and it is not the last value."""
 
     left: Side
     axis: str
@@ -161,7 +161,7 @@ class Peak:
 
 @dataclass(frozen=True)
 class Crossover:
-    """The first value of an axis at which the left is no longer better lies within `at`."""
+    """The first value of an axis at which the left side is no longer better lies within `at`."""
 
     left: Side
     right: Side
@@ -172,7 +172,7 @@ class Crossover:
 
 @dataclass(frozen=True)
 class FirstFailure:
-    """The first value of an axis at which there is no result (status, or failed requests) lies within `at`."""
+    """The first value of an axis at which the point failed, or requests failed, lies within `at`."""
 
     left: Side
     axis: str
@@ -250,7 +250,7 @@ class Paper:
 
 
 def sides_of(relation: Relation) -> tuple[Side, ...]:
-    """All sides, those of its parts included. `same` and `others` have been replaced by names of allocators."""
+    """All sides of a relation, including those of its parts. `others` has been replaced by names of allocators; `same` stays."""
     if isinstance(relation, (AllOf, MostOf, AnyOf)):
         return tuple(side for part in relation.parts for side in sides_of(part))
     if isinstance(relation, Order):
@@ -260,7 +260,7 @@ def sides_of(relation: Relation) -> tuple[Side, ...]:
 
 
 def times_words(times: float) -> str:
-    """A ratio in two or three digits: `1.20`, `3.4`, `27`, `0.85`."""
+    """A ratio in two or three digits, for example `1.20`, `3.4`, `27` or `0.85`."""
     if times == math.inf:
         return "∞"
     return format_factor(times) if times >= 0.995 or times == 0 else f"{times:.2g}"

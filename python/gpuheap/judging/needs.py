@@ -1,4 +1,4 @@
-"""The points of open claims, in the order in which to measure them: first those of the claims that lack the fewest, in batches by allocator."""
+"""Plans the points that open claims need. The points of claims that lack the fewest come first, in batches by allocator."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ FIRST_BATCH = 64  # points; each further batch has twice as many
 class Needs:
     """The plan for open claims."""
 
-    plan: Plan | None  # None: nothing in the plan brings a claim further
+    plan: Plan | None  # None: no point helps to decide a claim
     open_claims: int
     waiting: int  # claims that wait for points of the plan
 
 
 def is_open(one: Judged) -> bool:
-    """Whether more rows can change the verdict: it has none, it is undecided, or some of its measurements have no runs to draw from."""
+    """Whether more rows can change the verdict: the claim is not measured or undecided, or the runs of some measurements are unknown or estimated."""
     return one.verdict == UNDECIDED or one.verdict != PUBLISHED and one.basis != "95 %"
 
 
 def needs_of(plan: Plan, judged: Iterable[Judged], rows: Iterable[Row]) -> Needs:
-    """Makes the plan. `rows`: those of the same build, since others do not count."""
+    """Makes the plan from the points of `plan`. `rows` are the rows of the same build, because rows of other builds do not count."""
     there: dict[Key, list[Row]] = {}
     for row in rows:
         there.setdefault(row.key, []).append(row)
@@ -79,7 +79,7 @@ def _in_batches(sweeps: Iterable[PlannedSweep]) -> list[PlannedSweep]:
 
 
 def evidence_of(rows: Sequence[Row], builds: Mapping[tuple[str, str, str], str], identity: str) -> tuple[Evidence, list[Row]]:
-    """The rows of one build, and the claims' verdicts by them."""
+    """The evidence of the rows of one build, and these rows."""
     own = [row for row in rows if builds.get((row.suite, row.case, row.allocator)) == identity]
     return Evidence(own), own
 
@@ -90,10 +90,10 @@ class How:
 
     runs: int
     timeout_s: float
-    why: str  # missing, ended: by its limit, noisy
+    why: str  # missing: rows or the values of runs are missing; ended: it timed out; noisy: more runs are needed
 
 
-Wanted = dict[tuple[int, Point], How]  # by sweep of the plan and point
+Wanted = dict[tuple[int, Point], How]  # by (number of the sweep in the plan, point)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class _Place:
 
 
 def _places(plan: Plan, there: Mapping[Key, list[Row]]) -> dict[tuple[str, str], list[_Place]]:
-    """The sweeps by suite and case."""
+    """The points of all sweeps, by suite and case."""
     found: dict[tuple[str, str], list[_Place]] = {}
     for index, sweep in enumerate(plan.sweeps):
         of_all = split_parameter(sweep.extra)
@@ -118,7 +118,7 @@ def _places(plan: Plan, there: Mapping[Key, list[Row]]) -> dict[tuple[str, str],
 
 
 def _wanted(plan: Plan, one: Judged, places: Mapping[tuple[str, str], Sequence[_Place]]) -> Wanted:
-    """The points that the claim is judged from and that lack rows, runs or time."""
+    """The points of the claim that lack rows, runs or time."""
     everyone = {name for side in one.claim.sides for name in named(side)}
     found: Wanted = {}
     for side in one.claim.sides:
@@ -131,7 +131,7 @@ def _wanted(plan: Plan, one: Judged, places: Mapping[tuple[str, str], Sequence[_
                 needed = _needed(sweep, place.rows, one.verdict == UNDECIDED)
                 if needed is not None:
                     found[place.sweep, place.point] = needed
-    # If a time-out leaves a claim open, more runs of its other points decide nothing.
+    # As long as missing points or time-outs leave a claim open, more runs of its other points decide nothing.
     first = {place: how for place, how in found.items() if how.why != "noisy"}
     return first or found
 
@@ -154,7 +154,7 @@ def _needed(sweep: PlannedSweep, rows: Sequence[Row], undecided: bool) -> How | 
 
 
 def _part(sweep: PlannedSweep, points: Sequence[Point], how: How) -> PlannedSweep:
-    # The runs that are added are all made, even at a slow point.
+    # With `enough_s`, a slow point would not make the added runs.
     enough_s = 0.0 if how.why == "noisy" else sweep.case.enough_s
     case = dataclasses.replace(sweep.case, runs=how.runs, timeout_s=how.timeout_s, enough_s=enough_s)
     in_order = tuple(point for point in sweep.points if point in set(points))

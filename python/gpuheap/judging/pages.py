@@ -1,4 +1,4 @@
-"""A page for each paper: its sentences, figures and numbers side by side with what rows of a GPU say, the headline first; and a summary of them."""
+"""Writes a page for each paper, which compares its sentences, figures and numbers with the rows of a GPU, and a summary of all papers."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
 
 
 def with_summary(page: str, told: Evaluation) -> str:
-    """The page of all papers with its generated part as it is now. Raises UserError for a page without the marks around that part."""
+    """Returns the page of all papers with its generated part replaced. Raises UserError for a page without the marks around that part."""
     before, begin, rest = page.partition(MARKS[0])
     _, end, after = rest.partition(MARKS[1])
     if not begin or not end:
@@ -179,7 +179,7 @@ def _of_paper(figure: Figure, paper: Paper) -> bool:
 
 
 def _cost(paper: Paper, told: Evaluation) -> str:
-    """The contents of the tables, and the time that repeating them takes."""
+    """Says how much the tables hold, and how long it takes to measure them again."""
     rows = told.rows_of(paper)
     points = len({row.key for row in rows})
     asked = {name for claim in paper.claims for side in claim.sides for name in named(side)}
@@ -237,7 +237,7 @@ def _figures(figures: Sequence[Figure], images: Path, linked: str) -> list[str]:
 
 
 def _numbers(values: Sequence[PrintedValue], rows: Sequence[Row]) -> list[str]:
-    """The numbers that the paper prints and that compare with those of another machine, beside ours."""
+    """The comparable numbers that the paper prints, next to the measured ones."""
     measured: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         if row.status == "ok" and row.statistics is not None:
@@ -258,8 +258,8 @@ def _numbers(values: Sequence[PrintedValue], rows: Sequence[Row]) -> list[str]:
 
 
 def _bounds(rows: Sequence[Row]) -> list[str]:
-    """The bound on registers that suits each allocator best, beside none."""
-    medians: dict[tuple[str, str, str], dict[str, float]] = {}  # of an allocator at a point, with a bound or without, by metric
+    """The times of each allocator with its best bound on registers, and without a bound."""
+    medians: dict[tuple[str, str, str], dict[str, float]] = {}  # by (allocator, point, bound), then by metric
     points: dict[str, str] = {}
     for row in rows:
         if (row.suite, row.case) == ("survey", "alloc_bounded") and row.statistics is not None:
@@ -280,7 +280,7 @@ def _bounds(rows: Sequence[Row]) -> list[str]:
 
 
 def _row_of(value: PrintedValue, measured: Mapping[tuple[str, ...], Sequence[Row]]) -> Row | None:
-    """The row at the number's point. A point with a size of pages is another one than the same point without."""
+    """The row at the number's point; None if there is none. A point with a page size is not the same as a point without one."""
     asked = value.parameters | {key: str(number) for key, number in (("threads", value.threads), ("bytes", value.bytes)) if number is not None}
     for row in measured.get((value.suite, value.case, value.allocator, value.metric), ()):
         fields = fields_of(row)

@@ -1,7 +1,7 @@
 """The numbers that the papers print, kept as data with their source: `benchmarks/claims/tables/`.
 
-`values.csv` has one line for each number, in the terms of results: the case, allocator, point and metric that it would be a row of here.
-`comparable` is `yes` where the number may stand beside one of another machine: ratios, shares, counts, registers. Times are not.
+`values.csv` has one line for each number, with the case, allocator, point and metric that a row of results with this number would have.
+`comparable` is `yes` if the number can be compared with one of another machine: ratios, shares, counts, registers, but not times.
 `survey_table1.csv` is table 1 of the survey.
 """
 
@@ -81,7 +81,7 @@ def load_printed(layout: Layout) -> tuple[PrintedValue, ...]:
 
 
 def printed_for(printed: Iterable[PrintedValue], suite: str, case: str, metric: str) -> tuple[PrintedValue, ...]:
-    """The numbers of papers that a picture of a case may show beside its own measurements."""
+    """The numbers of papers that a picture of a case may show next to the measurements."""
     return tuple(v for v in printed if v.comparable and (v.suite, v.case, v.metric) == (suite, case, metric))
 
 

@@ -23,7 +23,7 @@ _CLAIM_KEYS = ("name", "says", "at", "published", "part", "why")
 _LONGEST_WHY = 200  # in characters
 _SELECTING = ("suite", "case", "metric", "where", "statistic")
 _SIDE_KEYS = ("of", *_SELECTING, "pick", "apart")
-# The keys that each relation may have besides those that select rows; the first ones are required.
+# For each relation, the required keys and the optional keys, without the keys that select rows.
 _RELATION_KEYS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "better": (("left", "right"), ("factor", "over", "by")),
     "order": (("order",), ("over", "by")),
@@ -92,7 +92,7 @@ def load_paper(path: Path) -> say.Paper:
 
 @dataclass(frozen=True)
 class _Words:
-    """A table of the file, with where it stands."""
+    """A table of the file, with its lines and its name in messages."""
 
     source: Source
     said: dict[str, Any]
@@ -113,7 +113,7 @@ class _Words:
     def text(self, key: str, default: str | None = None) -> str:
         value = self.said.get(key, default)
         if not isinstance(value, str) or (not value and default is None):
-            self.complain(key, f"{key} is missing or no text")
+            self.complain(key, f"{key} is missing, or is not a text")
         return value
 
     def word(self, key: str, known: Collection[str], default: str | None = None) -> str:
@@ -149,7 +149,7 @@ class _Words:
 
 @dataclass(frozen=True)
 class _Selecting:
-    """The conditions of a claim, a part or a side on its rows. Conditions of an inner table come before those of an outer one."""
+    """The conditions of a claim, a part or a side on its rows. A value of an inner table replaces that of an outer one."""
 
     suite: str = ""
     case: str = ""
@@ -188,7 +188,7 @@ def _groups(source: Source) -> dict[str, tuple[str, ...]]:
             words.complain(key, f"'{key}' cannot name a group: the word has a meaning of its own here")
         groups[key] = _allocators(words, key, groups)
     if say.ALL not in groups:
-        words.complain(say.ALL, f"no group '{say.ALL}': what the paper compares")
+        words.complain(say.ALL, f"there is no group '{say.ALL}': it lists the allocators that the paper compares")
     return groups
 
 
@@ -250,7 +250,7 @@ def _relation(words: _Words, outer: _Selecting, groups: Mapping[str, tuple[str, 
         return say.Order(tuple(_side(words, entry, "order", selecting, groups, pick="best") for entry in entries), over, by)
     left = _side(words, words.said["left"], "left", selecting, groups)
     if kind in ("better", "crossover", "winners") and METRICS[left.metric].lower_is_better is None:
-        words.complain("metric", f"{left.metric} is neither better high nor low")
+        words.complain("metric", f"{left.metric} has no better direction")
     if kind == "better":
         right = _side(words, words.said["right"], "right", selecting, groups, left=left)
         return say.Better(left, right, words.span("factor", say.Span(low=1, open=True)), over, by)
@@ -290,7 +290,7 @@ def _parts(words: _Words, outer: _Selecting, groups: Mapping[str, tuple[str, ...
     for number, (entry, (first, last)) in enumerate(zip(entries, places, strict=True), start=1):
         part = _Words(words.source, entry, first, last, f"{words.what}, part {number}")
         if part.said.get("relation") in _OF_PARTS:
-            part.complain("relation", "a part has no parts of its own")
+            part.complain("relation", "a part cannot have parts")
         parts.append(_relation(part, outer, groups))
     return tuple(parts)
 
@@ -326,7 +326,7 @@ def _side(
         words.complain("apart", f"{key}: apart must be true or false")
     picked = side.word("pick", say.PICKS, pick)
     if picked in ("best", "worst") and METRICS[selecting.metric].lower_is_better is None:
-        words.complain(key, f"{key}: {selecting.metric} is neither better high nor low")
+        words.complain(key, f"{key}: {selecting.metric} has no better direction")
     own = frozenset(table.get("where", {}))
     return say.Side(
         of, selecting.suite, selecting.case, selecting.metric, selecting.where, own, selecting.statistic, picked, apart

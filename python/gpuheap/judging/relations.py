@@ -1,4 +1,4 @@
-"""Holds a relation against measurements."""
+"""Evaluates relations on measurements."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _hold_parts(relation: say.AllOf | say.MostOf | say.AnyOf, evidence: Evidence
     if lacking and not decided:
         kind = Unsupported if all(isinstance(why, Unsupported) for why in lacking) else NotMeasured
         raise kind("; ".join(dict.fromkeys(map(str, lacking))))
-    marks = [("" if outcome.holds else "not so: ") + outcome.numbers for outcome in found]
+    marks = [("" if outcome.holds else "does not hold: ") + outcome.numbers for outcome in found]
     return Outcome(held >= needed, "; ".join(marks), sum(outcome.points for outcome in found))
 
 
@@ -109,9 +109,9 @@ def _hold_along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure, ev
 
 
 def _hold_crossover(relation: say.Crossover, evidence: Evidence) -> Outcome:
-    """The factors of advantage as a series of values, which crosses over where it falls to one or below."""
+    """Judges the factors by which the left side is better, as a series along the axis. It crosses over where a factor is one or less."""
     pairs = _pairs(relation.left, relation.right, None, evidence)
-    # The picked values are one series, although their allocators differ from point to point.
+    # Picked values are one series, although they belong to different allocators from point to point.
     one = "" if relation.left.pick == "each" else f"{relation.left.pick} of {_names(relation.left.of)}"
     return _along(relation, [Reading(one or pair.left.allocator, pair.left.fields, pair.times) for pair in pairs])
 
@@ -180,7 +180,7 @@ def _along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure | say.Cr
 
 
 def _pairs(left: say.Side, right: say.Side, by: tuple[str, ...] | None, evidence: Evidence) -> list[_Pair]:
-    """Pairs every left reading with every right one of the same key. Pairs in which neither finished are left out."""
+    """Pairs every left reading with every right reading of the same key. Pairs without a finished reading are left out. Raises NotMeasured."""
     same = right.of == (say.SAME,)
     lefts = _subject(left, evidence)
     rights = _readings(right, evidence, left.of if same else None)
@@ -214,7 +214,7 @@ def _times(left: Reading, right: Reading, side: say.Side) -> float:
 
 
 def _subject(side: say.Side, evidence: Evidence) -> list[Reading]:
-    """The readings of a claim's subject. The claim is not judged if most allocators of the subject cannot do the case."""
+    """The readings of a claim's subject. Raises Unsupported if most allocators of the subject do not support the case."""
     unsupported = evidence.find(side).unsupported
     if 2 * len(unsupported) > len(side.of):
         raise Unsupported(_unsupported_words(side, unsupported))
@@ -222,7 +222,7 @@ def _subject(side: say.Side, evidence: Evidence) -> list[Reading]:
 
 
 def _readings(side: say.Side, evidence: Evidence, of: Sequence[str] | None = None) -> list[Reading]:
-    """The readings of a side. Every allocator of it must have been tried there; one that cannot do it is left out."""
+    """The readings of a side. Allocators that do not support the case are left out. Raises NotMeasured if another allocator was not tried."""
     found = evidence.find(side, of)
     _require(side, evidence, {reading.allocator for reading in found.readings}, found.unsupported, found)
     return list(found.readings)
@@ -244,7 +244,7 @@ def _unsupported_words(side: say.Side, unsupported: Mapping[str, str]) -> str:
 
 
 def _common_keys(sides: Iterable[Iterable[Reading]], own: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """The keys that some point of every side has: a setting of one side alone tells no pairs apart."""
+    """The keys that occur in every side. A key that only one side has does not distinguish pairs."""
     keys: dict[str, None] | None = None
     for readings in sides:
         there = dict.fromkeys(key for reading in readings for key in reading.fields)
@@ -253,7 +253,7 @@ def _common_keys(sides: Iterable[Iterable[Reading]], own: frozenset[str] = froze
 
 
 def _keys_among(found: Sequence[Reading], by: tuple[str, ...] | None) -> tuple[str, ...]:
-    """The keys by which points of two sides are matched: `by`, or the keys that points of every allocator have."""
+    """The keys by which the points of different allocators are matched: `by`, or the keys that points of every allocator have."""
     return by if by is not None else _common_keys(_grouped(found, ("allocator",)).values())
 
 
@@ -320,7 +320,7 @@ def _over(over: str, values: Sequence[float], holds: Callable[[float], bool]) ->
 
 
 def _pair_words(pairs: Sequence[_Pair], relation: say.Better) -> str:
-    """`1.2 to 5.3 times, median 2.0; least at 16 B: gallatin 12 µs, cuda_malloc 14 µs`."""
+    """For example `1.2 to 5.3 times, median 2.0; 9 of 9 within; least: gallatin 12 µs, cuda_malloc 14 µs at 16 B`."""
     ranked = sorted(pairs, key=lambda pair: pair.times)
     least, most = ranked[0], ranked[-1]
     middle = say.times_words(statistics.median(pair.times for pair in pairs))

@@ -1,4 +1,4 @@
-"""The course of values along an axis, for the relations trend, jump, peak, crossover and first_failure."""
+"""Judges values along an axis, for the relations trend, jump, peak, crossover and first_failure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuheap.metrics import METRICS
 from gpuheap.units import format_bytes, format_count, format_value
 
 Step = tuple[float, Reading]  # a position on the axis, and the reading there
-Held = tuple[bool, str]
+Held = tuple[bool, str]  # whether the relation holds, and the numbers in words
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ def held_along(relation: Along, found: Sequence[Reading]) -> Outcome | None:
         return None
     count = sum(so for so, _, _ in held)
     holds = count > 0 if relation.over == "any" else count == len(held) if relation.over == "all" else count >= say.MOST * len(held)
-    # Values against the verdict come first, since a reader looks for them.
+    # Series that contradict the verdict come first, because readers look for them.
     shown = sorted(held, key=lambda entry: entry[0] == holds)[:3]
     words = "; ".join(f"{who} {words}" for _, who, words in shown)
-    counted = f"; so of {count} of {len(held)}" if len(held) > 1 else ""
+    counted = f"; holds for {count} of {len(held)}" if len(held) > 1 else ""
     return Outcome(holds, words + counted, sum(len(steps) for steps in series.values()))
 
 
@@ -77,7 +77,7 @@ def _trend(relation: say.Trend, steps: Sequence[Step]) -> Held:
 
 
 def _jump(relation: say.Jump, steps: Sequence[Step]) -> Held:
-    ups: list[tuple[float, float, str]] = []  # the factor of the rise, the place that it leads to, and the failure there, if any
+    ups: list[tuple[float, float, str]] = []  # the factor of the rise, the position at its end, and the failure there; "" if there is none
     for (_, before), (place, after) in zip(steps, steps[1:], strict=False):
         if before.ok:
             ups.append((_ratio(after.value, before.value) if after.ok else math.inf, place, after.trouble))
@@ -153,7 +153,7 @@ def _place(axis: str, place: float) -> str:
 
 
 def _rest_words(rest: Any, series: Any) -> str:
-    """The name of this series among others: its values of the keys that differ among them."""
+    """Names this series by its values of the keys that differ between the series."""
     everywhere = set.intersection(*(set(other) for _, other in series))
     words = [format_bytes(int(value)) if key == "bytes" else f"{key}={value}" for key, value in rest if (key, value) not in everywhere]
     return f" ({', '.join(words)})" if words else ""

@@ -17,7 +17,7 @@ STYLE = {HOLDS: "green", FAILS: "red", UNDECIDED: "magenta", PUBLISHED: "bright_
 
 
 def print_judged(console: Console, papers: Sequence[Paper], judged: Sequence[Judged], device: str) -> None:
-    """A table for each paper, then the counts."""
+    """Prints a table for each paper, then the counts of verdicts."""
     for paper in papers:
         of_paper = [one for one in judged if one.claim.paper == paper.name]
         if not of_paper:

@@ -1,7 +1,7 @@
 """Bounds on the value that a timed-out point would have had.
 
-A point that timed out took longer than its limit for all its runs. Its value is open above that limit, and a claim that needs to know more
-is undecided.
+A point times out if its runs together take longer than its limit. The limit gives a lower bound on its value. A claim whose verdict depends on the
+value itself is undecided.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import re
 from gpuheap.formats.suites import FEWEST_RUNS
 from gpuheap.metrics import METRICS
 
-PART = 0.1  # the least share of a run's time that the metric covers: a run also makes, fills, checks and frees
-Bounds = tuple[float, float]  # the value lies between, in the metric's unit
+PART = 0.1  # a metric covers at least this share of a run's time: a run also makes, fills, checks and frees blocks
+Bounds = tuple[float, float]  # the value lies between these, in the metric's unit
 
 _EXPECTED = re.compile(r"(?:one run of (\d+) \w+ )?would take about ([\d.]+) s")  # a message of the executable (harness/pace.hpp, the graph cases)
 _KILLED = re.compile(r"(?:within|after) (?:(\d+) h )?(?:(\d+) min ?)?(?:([\d.]+) s)?")  # a message of the runner, in the form of units.format_seconds
@@ -22,9 +22,9 @@ _SERVED = re.compile(r"(\d+) % of the heap were in blocks")  # a message of the 
 
 
 def bounds_of(reason: str, metric: str) -> Bounds | None:
-    """The bounds of the metric of a point that timed out for this reason; None where nothing is known.
+    """The bounds on the value of a point that timed out for this reason, in the metric's unit; None if nothing is known.
 
-    A tenth of a run's time counts as the time that the metric names.
+    The lower bound of a time is the share PART of a run's time.
     """
     if metric == "utilisation":
         served = _SERVED.search(reason)
@@ -37,7 +37,7 @@ def bounds_of(reason: str, metric: str) -> Bounds | None:
 
 
 def limit_of(reason: str) -> float:
-    """The limit that a point was given, in seconds; 0 where the reason does not say."""
+    """The limit that a point was given, in seconds; 0 if the reason does not say it."""
     told = _LONGER.search(reason)
     return float(told[1]) if told else _seconds_killed(reason)
 

@@ -17,12 +17,12 @@ from gpuheap.paths import Layout
 from gpuheap.report.recorded import Recording, find_recordings
 from gpuheap.running.environment import now, spoken
 
-OVERVIEW_SERIES = 9  # the number of names that fit beside the lines
-LARGEST_PAGE = 1_500_000  # in bytes; the suites of a larger report have pages of their own
+OVERVIEW_SERIES = 9  # the number of names that fit at the ends of the lines
+LARGEST_PAGE = 1_500_000  # in bytes; in a larger report each suite has a page of its own
 
 
 def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Path:
-    """Writes the page. If it would be large, the suites have pages of their own, in a folder beside it that has its name without the ending.
+    """Writes the page and returns its path. If it is larger than LARGEST_PAGE, each suite gets a page in a folder with the page's name, without suffix.
 
     Raises UserError for a table that is not in the format, and for a path that cannot be written.
     """
@@ -61,7 +61,7 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
     remedy = "name another file with --output"
     sections = [gpu_section(recording, suites, printed) for recording in on_gpus]
     html = page(sections)
-    # A device or a pipe has no place beside it, and takes all.
+    # A device or a pipe cannot have a folder next to it, so it gets everything as one page.
     if len(html.encode()) > LARGEST_PAGE and sections and (path.is_file() or not path.exists()):
         folder = path.with_name(path.stem if path.suffix else f"{path.name}-suites")
         for name, section in suite_pages(sections):
@@ -73,7 +73,8 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
 def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = (), only: Collection[str] | None = None) -> Iterator[Path]:
     """Writes for each case and GPU an SVG and a PDF file, the tables as LaTeX, and `quick.svg`, the overview of the quick suite.
 
-    `only`: the names of the SVG files to write, as `survey-init`, and of nothing else. Yields each path once it is written.
+    With `only`, writes just the SVG files of these names, as `survey-init`, and `quick.svg`. Yields each path once it is written. Raises UserError if
+    there are no results of a GPU.
     """
     from gpuheap.report.charts import charts_of
     from gpuheap.report.figures import case_file, case_pdf
@@ -106,7 +107,7 @@ def write_figures(layout: Layout, folder: Path, further: Sequence[Path] = (), on
 
 
 def _latex_tables(recording: Recording, views: list[CaseView]) -> Iterator[tuple[str, str]]:
-    """The report's tables: for each suite the headline medians, the best allocators and the time-outs, and all points of each case."""
+    """The report's tables by file name: for each suite the headline medians, the best allocators and the time-outs, and for each case all points."""
     from gpuheap.answers.patterns import best_per_pattern
     from gpuheap.report.latex import best_table, grid_table
     from gpuheap.report.tables import points_table, summary_table, timeouts_table, traits_of
@@ -151,7 +152,7 @@ def _overview(recording: Recording, suites: dict[str, Suite]) -> str | None:
 
 
 def _printed(layout: Layout) -> tuple[PrintedValue, ...]:
-    """The numbers that papers print; none where the checkout holds none."""
+    """The numbers that papers print; none if the checkout holds none."""
     return load_printed(layout) if layout.claims.is_dir() else ()
 
 

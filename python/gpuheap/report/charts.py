@@ -19,8 +19,8 @@ from gpuheap.units import format_bytes, format_count, format_value, parse_bytes
 AGREE = 0.02  # the range of runs that differ by less than this share is not written out
 CURVE_WORDS = ("solid", "dashed", "dash-dotted", "dotted")
 UNFREED = ("atomic_malloc", "atomic_wrap_malloc")  # counters that never reuse memory, which are not compared with allocators that do
-IN_COLOUR = 4  # allocators beside ours
-FAR = 100.0  # the factor over the best that counts for a point without a value
+IN_COLOUR = 4  # the number of allocators in colour, in addition to the default one
+FAR = 100.0  # a point without a value counts as so many times worse than the best
 FAILED_WORDS = {"timeout": "timed out", "crash": "crashed", "wrong": "gave wrong results", "failed_requests": "requests failed"}
 WIDE = 16.0  # an axis whose ends are farther apart than this factor is logarithmic
 
@@ -45,7 +45,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Printed:
-    """A number that a paper prints, where it may stand beside those measured here."""
+    """A number that a paper prints and that can be compared with measured ones."""
 
     allocator: str
     x: float
@@ -80,7 +80,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """One picture. `axis` is the key along which points vary; None: a single point, one value for each allocator."""
+    """One picture. `axis` is the key along which points vary; None for a picture of a single point, with one value for each allocator."""
 
     name: str
     case: str
@@ -117,7 +117,7 @@ class Chart:
 
     @property
     def curve_words(self) -> str:
-        """Explains the curves of one allocator: `dashed: upstream sharded_spans`."""
+        """Explains the curves of one allocator, for example `solid: page 4 KiB, dashed: page 64 KiB`."""
         curves = {series.curve_index: series.curve for series in self.series if series.curve and self.axis is not None}
         if self.x_scale == "words":
             later = ", ".join(words for index, words in sorted(curves.items()) if index)
@@ -126,9 +126,9 @@ class Chart:
 
 
 def charts_of(view: CaseView, printed: Sequence[PrintedValue] = ()) -> list[Chart]:
-    """The charts of a case, as its suite says or as its sweeps suggest; with those numbers of papers that belong to them.
+    """The charts of a case: its suite's plots or, without these, one for each sweep. Each chart gets the papers' numbers at its points.
 
-    Charts of one unit and one axis share their range, so that malloc and free compare at a glance.
+    Charts of one unit and one axis share their range, so that a reader can compare malloc and free.
     """
     charts: list[Chart] = []
     for plot, rows in _plots(view):
@@ -151,7 +151,7 @@ def charts_of(view: CaseView, printed: Sequence[PrintedValue] = ()) -> list[Char
 
 
 def cut(chart: Chart, most: int) -> Chart:
-    """The chart with at most so many series: the well-known allocators first, then the fastest by their last point."""
+    """The chart with at most `most` series: those of the default allocator, CUDA's and the baselines, then the fastest at their last point."""
     known = [series for series in chart.series if series.allocator in (DEFAULT, TOOLKIT, *BASELINES)]
     others = sorted((s for s in chart.series if s not in known and s.marks), key=lambda s: s.marks[-1].median)
     kept = {series.allocator for series in known + others[: max(0, most - len(known))]}
@@ -159,7 +159,7 @@ def cut(chart: Chart, most: int) -> Chart:
 
 
 def highlight(charts: Sequence[Chart]) -> frozenset[str]:
-    """The allocators that a case's pictures show in colour: ours, and the four others that are nearest to the best over all points."""
+    """The allocators that a case's pictures show in colour: the default one, and the IN_COLOUR others that are nearest to the best over all points."""
     scores: dict[str, float] = {}
     for chart in charts:
         lower = chart.metric.lower_is_better is not False
@@ -168,7 +168,7 @@ def highlight(charts: Sequence[Chart]) -> frozenset[str]:
         for series in rivals:
             for mark in series.marks:
                 found = points.setdefault(mark.x, {})
-                known = found.get(series.allocator, mark.median)  # of an allocator's several curves the better one counts
+                known = found.get(series.allocator, mark.median)  # if an allocator has several curves, the better one counts
                 found[series.allocator] = min(known, mark.median) if lower else max(known, mark.median)
         for found in points.values():
             best = min(found.values()) if lower else max(found.values())
@@ -184,7 +184,7 @@ def _competes(allocator: str) -> bool:
 
 
 def failed_words(charts: Iterable[Chart]) -> str:
-    """`timed out: cuda_malloc, halloc; crashed: xmalloc`: the allocators that failed at a point of the pictures, and how."""
+    """The allocators that failed at a point of the pictures, for example `timed out: cuda_malloc, halloc; crashed: xmalloc`."""
     found: dict[str, dict[str, None]] = {}
     for chart in charts:
         for series in chart.series:
@@ -205,7 +205,7 @@ def _alike(one: Chart, other: Chart) -> bool:
 
 
 def _plots(view: CaseView) -> list[tuple[Plot, list[Row]]]:
-    """The plots of the case with the rows that each shows; rows on none of its sweeps, as of a user's graph, have a plot of their own."""
+    """The plots of the case with the rows that each shows. Rows that are on no sweep of the case, as those of a user's graph, have a plot of their own."""
     plots = view.case.plots if view.case is not None else ()
     sweeps = [Plot((grid,)) for grid in with_variants(view.case.grids, view.case.variants)] if view.case is not None else []
     shown: dict[int, list[Row]] = {}
@@ -241,7 +241,7 @@ def _charts(view: CaseView, all_rows: Sequence[Row], metric: Metric, plot: Plot,
         dict.fromkeys(tuple(fields.get(key, "") for key in panel_keys) for fields in drawn),
         key=lambda panel: [plot.place(key, value) for key, value in zip(panel_keys, panel, strict=True)],
     )
-    # A failed point still has its fields. Points of another phase do not belong into a chart of this metric.
+    # The chart also needs failed points, which have no metric. Points of a phase without this metric do not belong to it.
     rows = [
         row
         for row in all_rows
@@ -344,7 +344,7 @@ def _place_of(chart: Chart, text: str) -> float | None:
 
 
 class _Reference:
-    """The medians that a plot divides by: those of the same point, else of the point that differs in the curve only."""
+    """The medians by which a plot divides: that of the same point, else that of a point that differs in the curve only."""
 
     def __init__(self, rows: Iterable[Row], metric: str, allocator: str, curves: str) -> None:
         self._curves = curves
@@ -364,7 +364,7 @@ class _Reference:
 
 
 def _requested(row: Row) -> float:
-    """The bytes that all threads of a point request together, 0 if they draw their sizes."""
+    """The bytes that all threads of a point request together; 0 if the sizes are random."""
     drawn = row.fields.get("dist", "equal") != "equal"
     return 0.0 if drawn or row.threads is None or row.bytes is None else float(row.threads) * row.bytes
 
@@ -448,7 +448,7 @@ def _mark(row: Row, x: float, name: str, plot: Plot, reference: float | None) ->
 
 
 def _shortened(low: str, high: str) -> str:
-    """The number `12` of `12 µs` if `14 µs` follows, so that a unit that both have is written once."""
+    """The low end of a range without its unit if the high end has the same unit: `12` for `12 µs` and `14 µs`."""
     number, _, unit = low.rpartition(" ")
     return number if number and high.endswith(f" {unit}") else low
 
@@ -462,7 +462,7 @@ def _axis(values: Mapping[str, list[str]], plot: Plot) -> str | None:
 
 
 def as_number(key: str, text: str) -> float | None:
-    """A value of an axis as a number: `8GiB` of a heap too."""
+    """A value of an axis as a number, also with a unit if the axis is one of bytes, as `8GiB`; None if it is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -476,7 +476,7 @@ def as_number(key: str, text: str) -> float | None:
 
 
 def field_words(key: str, value: str) -> str:
-    """`1,000 threads`, `16 B`, `page 4 KiB`, `state warm`, `range 10,000`; words of several axes as they are."""
+    """For example `1,000 threads`, `16 B`, `page 4 KiB`, `state warm` or `range 10,000`. Words of several axes stay as they are."""
     if key == "threads":
         return f"{format_count(int(value))} thread{'' if value == '1' else 's'}"
     if key in BYTES_AXES and (number := as_number(key, value)) is not None:

@@ -55,10 +55,10 @@ class Theme:
     axis: str
 
 
-# In a page these stand for CSS variables, which follow the reader's light or dark setting; black text takes the page's colour.
+# In a page, these colours are replaced by CSS variables, which follow the reader's light or dark setting. Black text takes the page's colour.
 PAGE = Theme(text="#000000", grid="#010101", axis="#020202")
 PAGE_COLOURS = {"#010101": "var(--grid)", "#020202": "var(--axis)"}
-REST = "#a9b1b9"  # allocators that are neither ours nor among the best four
+REST = "#a9b1b9"  # allocators that are not highlighted
 # In a file: greys that are legible on a light and on a dark background.
 FILE = Theme(text="#737c87", grid="#a4acb5", axis="#8b949e")
 PAPER = Theme(text="#000000", grid="#a4acb5", axis="#333333")
@@ -109,7 +109,7 @@ def case_pdf(charts: Sequence[Chart], heading: str) -> bytes:
 
 
 def _rows_of(charts: Sequence[Chart]) -> tuple[int, list[list[Chart]]]:
-    """The number of columns of a case's file, and the pictures in each of its rows. A wide picture has a row alone."""
+    """The number of columns of a case's file, and the pictures in each of its rows. A wide picture has a row to itself."""
     # The pictures of two metrics at four values fill two rows of four.
     fitting = 2 if len(charts) == 4 else 4 if len(charts) % 4 == 0 else COLUMNS
     most = min(fitting, max(len(charts), 2 if any(map(is_wide, charts)) else 1))
@@ -155,7 +155,7 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
             below = -17 - 72 * _slant(axes, chart)
             beside = axes.annotate(chart.figure, (0, 0), (0, below), "axes fraction", "offset points", fontsize=7.5, va="top")
             beside.set_in_layout(False)
-        # The allocator's name is beside each dot.
+        # A chart without an axis has the allocators' names at its rows, so only the others need the legend.
         if chart.axis is not None:
             handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     figure.suptitle("\n".join(title + failed), x=0.01, ha="left", fontsize=10)
@@ -169,12 +169,12 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
 
 
 def _shared_words(charts: Sequence[Chart]) -> list[str]:
-    """The sentences that hold for all pictures of a case."""
+    """The fixed values, in words, that all pictures of a case share."""
     return [word for word in charts[0].fixed.split(", ") if word and all(word in chart.fixed.split(", ") for chart in charts)]
 
 
 def _write_title(axes: Axes, chart: Chart, words: str, crossed: bool) -> None:
-    """Places a title above the crosses of failed points. If names stand beside the axes, it is placed above the names, where there is more room."""
+    """Writes a title above the crosses of failed points. If names stand left of the axes, the title begins above the names, where there is more room."""
     look_of: dict[str, Any] = {"fontsize": 9, "fontweight": "bold"}
     above = 6 + (0.03 * FAILURE_ROWS * HEIGHT * 72 if crossed else 0)
     if chart.axis is not None:
@@ -186,7 +186,7 @@ def _write_title(axes: Axes, chart: Chart, words: str, crossed: bool) -> None:
 
 
 def overview_file(lines: Chart, dots: Chart | None, heading: str, note: str) -> str:
-    """The picture of the README: one chart over sizes with names at the lines' ends, and beside it one value for each allocator."""
+    """The picture of the README: a chart over sizes with names at the ends of its lines, and right of it a chart of one value for each allocator."""
     width, height = 9.2, 3.7
     with matplotlib.rc_context(_settings("overview", FILE)):
         figure = Figure(figsize=(width, height))
@@ -241,7 +241,7 @@ def _draw_lines(axes: Axes, chart: Chart, theme: Theme, suffix: str) -> dict[str
     titles |= _draw_printed(axes, chart, suffix, lambda number: (number.x + shift.get(number.label, 0.0), number.value))
     failing = [series for series in chart.series if series.failures]
     for number, series in enumerate(failing):
-        # A failed point is a cross above the upper edge, at its place along x; crosses of several allocators are side by side.
+        # A failed point is a cross above the upper edge, at its position along x. Crosses of different allocators have different heights.
         name = f"{series.allocator}--failed{suffix}{number}"
         (crosses,) = axes.plot(
             [f.x + shift.get(series.label, 0.0) for f in series.failures],
@@ -317,7 +317,7 @@ def _draw_series(axes: Axes, chart: Chart, series: Series, suffix: str, order: i
 
 
 def _colour(chart: Chart, series: Series) -> str:
-    """The colour of a series: the allocator's own for ours and the best four others, grey for the rest."""
+    """The colour of a series: the allocator's own colour if it is highlighted, else grey."""
     return look(series.allocator).colour if series.allocator in chart.highlighted else REST
 
 
@@ -406,7 +406,7 @@ def _slant(axes: Axes, chart: Chart) -> float:
 
 
 def _label_ends(axes: Axes, chart: Chart) -> None:
-    """Names at the right ends of the lines, moved apart where they would touch."""
+    """Writes names at the right ends of the lines, and moves them apart if they would touch."""
     low, high = (math.log(value) for value in axes.get_ylim())
     ends = (
         sorted(
@@ -444,7 +444,7 @@ def _label_ends(axes: Axes, chart: Chart) -> None:
 
 
 def _end_words(chart: Chart, series: Series) -> str:
-    """`gpuheap 115 µs`; a line that ends early says where."""
+    """The name and the last value of a line, as `sharded_spans 115 µs`; for a line that ends early, also its last position."""
     end = series.marks[-1]
     words = f"{series.allocator} {chart.y_words(end.median)}"
     return words if end.x == max(chart.xs) else f"{words} at {chart.x_words(end.x)}"

@@ -1,8 +1,8 @@
 """Writes a chart as SVG that is a part of a page.
 
-The code writes text: a page has hundreds of charts, and a drawing library takes most of a minute for them. Colours and fonts come from the
-page's style sheet. The page holds each marker once (`marker_symbols`), and charts refer to it. A mark has its text in `data-t`, and its
-series has its name in `data-n`. The page's script makes tooltips of both.
+The SVG is written as text, because a page has hundreds of charts, and a drawing library takes most of a minute for them. Colours and fonts come from
+the page's style sheet. The page holds each marker once (`marker_symbols`), and charts refer to it. A mark has its text in `data-t`, and a series has
+its name in `data-n`. The page's script makes tooltips from both.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _dots(chart: Chart) -> str:
 
 
 class _Box:
-    """The size of a picture and the place of its axes, in points, y downwards. The constructor takes inches."""
+    """The size of a picture and the positions of its axes, in points from the upper left corner. The constructor takes inches."""
 
     def __init__(self, width: float, height: float, left: float, right: float, top: float, bottom: float) -> None:
         self.width, self.height = width * POINTS, height * POINTS
@@ -111,7 +111,7 @@ class _Box:
 
 
 def _scale(low: float, high: float, first: float, last: float, logarithmic: bool) -> Place:
-    """Returns the function that maps a value to a place between two places. A value of 0 or less on a logarithmic scale maps to the first place."""
+    """Returns the function that maps `low` to `first` and `high` to `last`. On a logarithmic scale, a value of 0 or less maps to `first`."""
     if not logarithmic:
         times = (last - first) / (high - low)
         return lambda value: first + (value - low) * times
@@ -163,7 +163,7 @@ def _named(series: Series, kind: str = "") -> str:
 
 
 def _rest(series: Series, words: str) -> str:
-    """The text of a mark without the name of its series, with which the text begins."""
+    """The text of a mark without the name of its series at its beginning."""
     return words.removeprefix(series.label)
 
 

@@ -79,7 +79,7 @@ def _environment(columns: str, head: Sequence[str], body: Sequence[str], caption
 
 
 def _spans(columns: Sequence[tuple[ColumnGroup, Column]]) -> Iterator[tuple[ColumnGroup, int, int]]:
-    """The groups with the numbers of their first and last column, counted as LaTeX does: the allocator's is 1."""
+    """The groups with the numbers of their first and last column in LaTeX, where the column of allocators is 1."""
     first = 0
     while first < len(columns):
         group = columns[first][0]

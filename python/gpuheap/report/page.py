@@ -1,4 +1,4 @@
-"""Computes everything that the report's template shows from tables."""
+"""Computes the contents of the report's template from tables."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Figure:
     title: str
     fixed: str
     source: str  # the paper's figure that the picture repeats
-    wide: bool  # whether it is as wide as several other pictures
+    wide: bool  # whether it takes the width of several pictures
     failed: str = ""  # the allocators that failed at one of its points, and how
 
 
@@ -114,7 +114,7 @@ class BoundLine:
 
 @dataclass(frozen=True)
 class Bounds:
-    """A suite's bounds beside the measured values."""
+    """A suite's bounds, with the measured values."""
 
     suite: str
     allocators: str
@@ -218,7 +218,7 @@ def simulated_section(recording: Recording, suites: Mapping[str, Suite]) -> Simu
 
 
 def _tiles(views: list[CaseView]) -> list[Tile]:
-    """The first table of the page: our allocator's times at the headline points."""
+    """The numbers at the top of the page: the default allocator's times at the headline points."""
     tiles: list[Tile] = []
     for case, metric in (("alloc_single", "malloc_us"), ("alloc_single", "free_us"), ("churn", "kernel_us"), ("graph_update", "kernel_us")):
         view = next((view for view in views if view.name == case), None)
@@ -306,7 +306,8 @@ def _bound_line(verdict: Verdict, several_allocators: bool) -> BoundLine:
 
 
 def _failures(views: list[CaseView]) -> list[FailureLine]:
-    """One line for all points of a sweep that failed in the same way for the same reason, or that an allocator does not support."""
+    """One line for all points of a sweep with the same failure and reason, one for all points that an allocator does not support for the same reason, and
+    one for the points of a sweep that were not tried."""
     alike: dict[tuple[str, str, str, str], list[Row]] = {}
     for view in views:
         for row in view.failures:
@@ -323,7 +324,7 @@ def _failures(views: list[CaseView]) -> list[FailureLine]:
             untried = view.untried(name)
             if untried:
                 points = f"{untried} point{'' if untried == 1 else 's'}"
-                lines.append(FailureLine("untried", view.name, name, points, "not tried: three failing points in a row end those of the same axes"))
+                lines.append(FailureLine("untried", view.name, name, points, "not tried: three failures in a row end a sweep over the same axes"))
     order = ("wrong", "crash", "timeout", "untried", "unsupported")
     return sorted(lines, key=lambda line: order.index(line.status))
 

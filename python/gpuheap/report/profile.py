@@ -1,4 +1,4 @@
-"""The picture of a standing: for each allocator, the share of points at which its value is at most a factor over the best, by that factor."""
+"""Draws a standing: for each allocator, the share of its points at which it is at most a factor worse than the best, over that factor."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from gpuheap.report.figures import FILE
 from gpuheap.report.style import look
 
 FURTHEST = 20.0  # the largest factor over the best that the picture shows
-NAMED = 5  # allocators in colour; the others are grey
+NAMED = 5  # the number of allocators in colour; the others are grey
 GREY = "#a4acb5"
 
 
 def profile_svg(found: Standing, subject: str) -> str:
-    """Dolan and Moré's performance profile: an allocator that is best everywhere runs along the top."""
+    """Draws the performance profile of Dolan and Moré. The curve of an allocator that is the best at all points runs along the top."""
     settings = {"svg.fonttype": "none", "svg.hashsalt": "standing", "font.family": "sans-serif", "font.size": 9, "text.color": FILE.text}
     with matplotlib.rc_context(settings):
         figure = Figure(figsize=(9, 4.2))

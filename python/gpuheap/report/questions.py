@@ -1,4 +1,4 @@
-"""The report's first screen: what is fastest for what, at the headline point of each case."""
+"""The answers on the report's first screen: the best allocator for each kind of use, at the headline point of a case."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuheap.metrics import METRICS
 from gpuheap.report.tables import Chip, Traits, chip, ratio_words, unvaried
 from gpuheap.units import format_value
 
-# The cases that a program's author asks about, in this order. Each is shown once, by the first of the suites that measured it.
+# The cases that matter to a program's author, in the order in which they are shown, each with its description. Each is shown for one suite.
 QUESTIONS = {
     "alloc_single": "blocks of one size",
     "alloc_mixed": "blocks of random sizes",
@@ -25,7 +25,7 @@ QUESTIONS = {
     "utilisation": "filling a heap to its end",
 }
 SUITES = ("quick", "heap", "survey", "gallatin", "stress", "regeff")
-LEAST_RIVALS = 2  # among fewer allocators none is called the best
+LEAST_RIVALS = 2  # with fewer allocators, none is called the best
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Answer:
     best: Chip
     value: str
     ours: str  # the default allocator's value, and its factor over the best; empty if it is the best
-    toolkit: str  # the same of CUDA's malloc; or the reason why it has no value
+    toolkit: str  # the same for CUDA's malloc, or the reason why it has no value
 
 
 def answers(views: Sequence[CaseView], traits: Traits) -> tuple[Answer, ...]:
@@ -48,7 +48,7 @@ def answers(views: Sequence[CaseView], traits: Traits) -> tuple[Answer, ...]:
 
 
 def _preference(view: CaseView) -> tuple[int, int]:
-    """The suites in the order in which they are consulted: those that compare the most allocators first."""
+    """The sort key of a case's views: the suite that compares the most allocators first, then the order of SUITES."""
     return (-len(view.allocators), SUITES.index(view.suite) if view.suite in SUITES else len(SUITES))
 
 

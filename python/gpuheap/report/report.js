@@ -1,4 +1,4 @@
-// Tooltips: the name of a series and the words of each of its marks.
+// Gives each mark of a series a tooltip: the name of the series (data-n) and the mark's own words (data-t).
 for (const series of document.querySelectorAll("g[data-n]")) {
   for (const mark of series.querySelectorAll("use[data-t]")) {
     const title = document.createElementNS(series.namespaceURI, "title");
@@ -6,7 +6,7 @@ for (const series of document.querySelectorAll("g[data-n]")) {
     mark.append(title);
   }
 }
-// Shows one allocator alone in all figures and tables of a section while its name is pointed at; a click keeps it.
+// While the pointer is on the name of an allocator, the figures and tables of its section show only that allocator. A click keeps them so until the next click.
 for (const section of document.querySelectorAll("section")) {
   const chips = section.querySelectorAll("button.chip");
   let kept = null;

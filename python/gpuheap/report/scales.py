@@ -1,4 +1,4 @@
-"""The layout of a picture: sizes, limits of axes, the values that are labelled. For pages and for files."""
+"""The layout of a picture in a page or a file: its size, the limits of its axes, and the values that are labelled."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AXIS_WORDS = {
     "iterations": "requests of a lane",
     "range": "vertices that a batch is for",
 }
-WIDE_MARKS = 130  # a picture with more marks above side-by-side words takes a row of its own
+WIDE_MARKS = 130  # a picture over words with more marks than this takes a row of its own
 MARGIN = 0.03  # the margin on both sides along x, as a share of its range
 
 
@@ -33,9 +33,9 @@ def dots_height(chart: Chart) -> float:
 
 
 def slanted(chart: Chart, width: float) -> float:
-    """The height in inches that labels of the axis take if they are too long to stand side by side; 0 if they fit.
+    """The height in inches of the axis labels if they are too long to stand side by side and are slanted; 0 if they fit.
 
-    `width`: of the whole picture.
+    `width` is the width of the whole picture in inches.
     """
     if chart.axis is None or chart.x_scale != "words":
         return 0.0
@@ -44,7 +44,7 @@ def slanted(chart: Chart, width: float) -> float:
 
 
 def shifts(chart: Chart) -> dict[str, float]:
-    """The positions of the series' marks: side by side above a word, exactly at a number."""
+    """The offset along x of each series' marks by its label. On a scale of words, the marks above a word stand side by side; else there are no offsets."""
     if chart.x_scale != "words":
         return {}
     count = len(chart.series)
@@ -52,7 +52,7 @@ def shifts(chart: Chart) -> dict[str, float]:
 
 
 def x_limits(chart: Chart) -> tuple[float, float]:
-    """The ends of the axis of numbers or words; on a logarithmic scale both are above 0."""
+    """The ends of the axis along x. On a logarithmic scale both are above 0."""
     if chart.x_scale == "words":
         return -0.5, len(chart.labels) - 0.5
     low, high = chart.xs[0], chart.xs[-1]
@@ -64,7 +64,7 @@ def x_limits(chart: Chart) -> tuple[float, float]:
 
 
 def x_ticks(chart: Chart) -> list[float]:
-    """The values that are labelled: every word of a scale of words, else values of the sweep so far apart that their labels do not touch."""
+    """The labelled values: every word of a scale of words, else values of the sweep that are so far apart that their labels do not touch."""
     xs = chart.xs
     if chart.x_scale == "words":
         return [float(place) for place in range(len(chart.labels))]
@@ -79,7 +79,7 @@ def x_ticks(chart: Chart) -> list[float]:
 
 
 def x_words(chart: Chart, x: float) -> str:
-    """`16K` for powers of two of a count, which would not fit side by side in full."""
+    """The label of a value. Multiples of 1024 of a count are shortened, as `16K`, so that the labels fit side by side."""
     if chart.x_scale != "words" and chart.axis not in BYTES_AXES and x >= 1024 and x % 1024 == 0:
         return f"{x / 1024:.0f}K" if x < 1 << 20 else f"{x / (1 << 20):.3g}M"
     return chart.x_words(x)
@@ -90,7 +90,7 @@ def x_title(chart: Chart) -> str:
 
 
 def value_limits(chart: Chart) -> tuple[float, float]:
-    """The ends of the axis of values in a picture with lines: with some room around the values, and from 0 if the values begin near it."""
+    """The ends of the axis of values in a picture with lines: with some room around the values, and from 0 if the values begin near 0."""
     values = chart.y_range or (1.0, 1.0)
     if chart.y_scale == "log":
         return values[0] / 1.35, values[1] * 1.35
@@ -99,7 +99,7 @@ def value_limits(chart: Chart) -> tuple[float, float]:
 
 
 def dots_limits(chart: Chart) -> tuple[float, float]:
-    """The ends of the axis of values in a picture with a row for each series: with room for the words beside the dots."""
+    """The ends of the axis of values in a picture with a row for each series: with room for the words right of the dots."""
     values = [mark.median for series in chart.series for mark in series.marks]
     shown = values + [number.value for number in chart.printed]
     if chart.y_scale == "log":

@@ -21,7 +21,7 @@ class Look:
     emphasis: bool = False
 
 
-# Variants of one publication are a family. The colours are as far apart as fourteen can be that read on white and on near-black.
+# Variants of one publication are a family. The fourteen colours differ as much as possible, while each is visible on white and on near-black.
 _FAMILIES: dict[str, tuple[str, dict[str, str]]] = {
     "sharded_spans": ("#e8590c", {"sharded_spans": "o"}),
     "cuda_malloc": ("#2f9e44", {"cuda_malloc": "s"}),
@@ -68,7 +68,7 @@ _LOOKS = {
 
 
 def look(allocator: str) -> Look:
-    """The look of an allocator. One that the list lacks gets a look that depends on its name only."""
+    """The look of an allocator. An allocator that the list lacks gets a look that depends on its name only."""
     known = _LOOKS.get(allocator)
     if known is not None:
         return known
@@ -77,12 +77,12 @@ def look(allocator: str) -> Look:
 
 
 def has_spread(series: Series) -> bool:
-    """Whether a series' runs are so far apart that its band is visible."""
+    """Whether the runs of a series differ so much that the band between their percentiles is visible."""
     return any(mark.high > 1.15 * mark.low for mark in series.marks) and all(mark.low > 0 for mark in series.marks)
 
 
 def family_of(allocator: str) -> str:
-    """The name of an allocator's family: that which variants of one publication share, else its own."""
+    """The name of an allocator's family, which the variants of one publication share; for an allocator without a family, its own name."""
     return next((family for family, (_, members) in _FAMILIES.items() if allocator in members), allocator)
 
 

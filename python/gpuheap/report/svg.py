@@ -41,7 +41,7 @@ def clean(text: str, titles: Mapping[str, Sequence[str]], label: str) -> ET.Elem
 
 
 def inline(root: ET.Element, colours: Mapping[str, str]) -> str:
-    """Prepares an SVG for a page: without namespaces, which HTML does not need, and with the given colours replaced, as by CSS variables."""
+    """Prepares an SVG for a page: without namespaces, which HTML does not need, and with the given colours replaced, for example by CSS variables."""
     text = ET.tostring(root, encoding="unicode")
     text = re.sub(r'\sxmlns(:\w+)?="[^"]*"', "", text)
     text = text.replace("xlink:href", "href")
@@ -51,7 +51,7 @@ def inline(root: ET.Element, colours: Mapping[str, str]) -> str:
 
 
 def alone(picture: str, colours: Mapping[str, str], text: str) -> str:
-    """Makes a file of the result of inline(): with a size, and with colours in place of the page's; `text` is the colour of text."""
+    """Makes a file from the result of inline(): with a size, and with `colours` replaced; `text` is the colour of text."""
     for old, new in colours.items():
         picture = picture.replace(old, new)
     corner = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', picture)

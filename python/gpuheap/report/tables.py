@@ -13,8 +13,7 @@ from gpuheap.report.recorded import Recording
 from gpuheap.report.style import MARKER_PATHS, look
 from gpuheap.units import format_factor, format_value
 
-# The reference is the first of these that a table has: CUDA's allocator, the plain mode of whole programs, and the baseline
-# for tables that have neither.
+# Ratios in a table are to the first of these that it has: CUDA's allocator, the plain mode of whole programs, or atomic_malloc.
 COMPARED_WITH = (TOOLKIT, "plain", "atomic_malloc")
 
 Traits = Mapping[str, dict[str, Any]]  # the traits of allocators, by name, as in environment.json
@@ -22,7 +21,7 @@ Traits = Mapping[str, dict[str, Any]]  # the traits of allocators, by name, as i
 
 @dataclass(frozen=True)
 class Chip:
-    """An allocator's name with its mark."""
+    """An allocator's name with the colour and the path of its marker."""
 
     name: str
     colour: str
@@ -34,8 +33,8 @@ class Cell:
     value: str = ""
     ratio: str = ""
     better: bool = False  # better than the reference
-    best: bool = False  # the best of the allocators that give memory back
-    status: str = ""  # if not ok; `short` if requests failed
+    best: bool = False  # the best of the allocators that free memory
+    status: str = ""  # the status if it is not ok; `short` if requests failed
     reason: str = ""
 
 
@@ -70,11 +69,11 @@ class Grid:
     compared_with: str = ""
 
 
-MOST_COLUMNS = 6  # as many as fit beside the names in a window of 1280 pixels
+MOST_COLUMNS = 6  # the number of columns that fit next to the names in a window of 1280 pixels
 
 
 def pieces(table: Grid) -> list[Grid]:
-    """The table as several tables of at most MOST_COLUMNS columns each. Lines that are empty in one of them are left out of it."""
+    """The table as several tables of at most MOST_COLUMNS columns each. A line that is empty in one of these is left out there."""
     made: list[Grid] = []
     groups: list[ColumnGroup] = []
     taken = start = 0
@@ -100,7 +99,7 @@ def pieces(table: Grid) -> list[Grid]:
 
 
 def name_of(view: CaseView, views: list[CaseView]) -> str:
-    """The name of a case, with its suite if several suites were measured, since suites share cases."""
+    """The name of a case, with its suite if several suites were measured, because suites share cases."""
     return view.name if len({other.suite for other in views}) == 1 else f"{view.suite}/{view.name}"
 
 
@@ -145,7 +144,7 @@ def _headline_group(view: CaseView, name: str, headlines: list[tuple[str, PointI
 
 
 def unvaried(view: CaseView) -> set[str]:
-    """Keys that a column head leaves out: those with one value at all points of the case, and `phase`, which goes with the metric."""
+    """Keys that a column head leaves out: those with one value at all points of the case, and `phase`, which the metric implies."""
     values: dict[str, set[str]] = {}
     for _, _, parameter in view.points:
         for part in parameter.split(";"):
@@ -205,7 +204,7 @@ def points_table(view: CaseView, traits: Traits) -> Grid:
 
 
 def _said_once(cells: list[Cell]) -> list[Cell]:
-    """The line with each reason at its first cell only: an allocator that cannot do a case gives the same reason at hundreds of points."""
+    """The cells with each reason only at the first cell that has it. An unsupported case has the same reason at hundreds of points."""
     said: set[str] = set()
     kept = []
     for cell in cells:
@@ -215,7 +214,7 @@ def _said_once(cells: list[Cell]) -> list[Cell]:
 
 
 def timeouts_table(views: list[CaseView], names: list[str], traits: Traits) -> Grid | None:
-    """For each case: how many of the tried points ran out of time, the first of them, and its limit."""
+    """For each allocator and case: the number of tried points that ran out of time, and the first of these points with its reason."""
     late = {
         (view.suite, view.name, name): [row for row in view.failures if row.allocator == name and row.status == "timeout"]
         for view in views

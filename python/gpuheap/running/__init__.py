@@ -1,1 +1,1 @@
-"""Runs suites: plans, executables, processes, and the machines and GPUs that execute them."""
+"""Runs suites: plans, executables, processes, and the machines and GPUs on which they run."""

@@ -1,4 +1,4 @@
-"""The sweeps that a run with --fresh has restarted, kept in environment.json until it is finished: the same command continues after them."""
+"""Notes in environment.json which sweeps a run with --fresh has begun anew. After a stop, the same command continues with the other sweeps."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from gpuheap.running.environment import Environment, now
 
 
 class Again:
-    """The state of one command. `wanted`: --fresh was given; without it the rows of earlier runs are kept, and nothing is noted."""
+    """The state of one command. `wanted`: --fresh was given. Without it, the rows of earlier runs are kept, and nothing is noted."""
 
     def __init__(self, wanted: bool, environment: Environment, sweeps: Iterable[Sequence[Key]]) -> None:
         self._wanted = wanted
         self._environment = environment
         self._command = _digest(_digest(keys) for keys in sweeps)
-        self.since = str(self._noted().get("since", "")) if wanted else ""  # the begin of the run that this one continues; "" if it continues none
+        self.since = str(self._noted().get("since", "")) if wanted else ""  # the time at which the run began that this run continues; "" if it continues none
 
     def to_measure(self, keys: Sequence[Key]) -> bool:
-        """Whether the rows of a sweep are older than this run."""
+        """Whether the rows of a sweep are older than this run, so that they must be measured again."""
         return self._wanted and _digest(keys) not in self._noted().get("begun", ())
 
     def begins(self, keys: Sequence[Key]) -> bool:
-        """Notes that the old rows of a sweep are removed, so that its new ones stay. False if that was noted before."""
+        """Notes that the old rows of a sweep are removed, so that a continued run keeps its new rows. Returns False if that was noted before."""
         if not self.to_measure(keys):
             return False
         noted = self._environment.facts.setdefault("again", {}).setdefault(self._command, {"since": now(), "begun": []})
@@ -32,7 +32,7 @@ class Again:
         return True
 
     def finished(self) -> None:
-        """Notes that everything is measured: the next run with --fresh begins with the first sweep."""
+        """Removes the notes, because everything is measured. The next run with --fresh begins with the first sweep."""
         if self._noted():
             del self._environment.facts["again"][self._command]
             if not self._environment.facts["again"]:

@@ -50,7 +50,7 @@ class Outcome:
     kept: int = 0  # the number of points that had rows from an earlier run of the same build
     interrupted: bool = False
     time_is_up: bool = False  # whether the policy's time limit ended the run
-    again_since: str = ""  # with --fresh: when the stopped run began that this run continued
+    again_since: str = ""  # with --fresh: the time at which the stopped run began that this run continued
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,9 @@ def carry_out(
     listener: Listener,
     workers: Sequence[Worker] = (LocalWorker(),),
 ) -> Outcome:
-    """Runs the points without rows, a sweep on each worker. Ctrl-C ends the running processes and returns the finished points.
+    """Runs the points without rows, one sweep at a time on each worker. Ctrl-C ends the running processes, and the finished points are returned.
 
-    The tables are those that one worker would have made. `executable` is the one that describes the machine.
+    The tables do not depend on the number of workers. `executable` is the executable that describes the machine.
     """
     outcome = Outcome()
     identities = {build.path: build.identity() for build in (executable, *(sweep.executable for sweep in plan.sweeps))}
@@ -135,15 +135,15 @@ def carry_out(
 
 
 def keep_to_one_build(tables: Mapping[str, Table], environment: Environment, identity: str, policy: Policy, layout: Layout) -> None:
-    """Refuses tables with rows of another build, or takes the rows away. Raises UserError before anything is changed."""
+    """Raises UserError for tables with rows of another build, before anything is changed; with `policy.anew`, removes these rows."""
     others = {name: builds for name, table in tables.items() if (builds := environment.builds_of(table.rows) - {identity})}
     if others and not policy.anew:
         name, builds = next(iter(others.items()))
         known = ", ".join(sorted(environment.words_of(build) for build in builds)[:2])
         more = f" and {len(builds) - 2} more" if len(builds) > 2 else ""
         raise UserError(
-            f"{layout.shown(tables[name].path)} has rows of another build ({known}{more}), and a table is of one: "
-            "--anew drops them and begins the table again, --output DIR leaves it as it is"
+            f"{layout.shown(tables[name].path)} has rows of another build ({known}{more}), and a table has rows of one: "
+            "--anew drops them and begins the table anew, --output DIR leaves the table as it is"
         )
     for name in others:
         tables[name].drop(lambda row: is_known(row.allocator))
@@ -169,7 +169,7 @@ def _compare(plan: Plan, backend: str, tables: Mapping[str, Table]) -> None:
 
 
 def compared(rows: list[Row], case: Case, backend: str) -> list[Row]:
-    """The rows with those that follow from others; the same list if that changes nothing."""
+    """The rows, with the slowdown rows of the case computed anew; the same list if nothing changes."""
     if case.slowdown is None:
         return rows
     variants = [axis for axes in case.variants.values() for axis in axes]
@@ -181,7 +181,7 @@ def keys_of(sweep: PlannedSweep, backend: str) -> list[Key]:
 
 
 class SweepWriter:
-    """One sweep and its place in a table."""
+    """Writes the rows of one sweep into its table."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class SweepWriter:
         self._untried = 0
 
     def begin(self) -> tuple[Executable, Sweep] | None:
-        """Removes rows that are to be measured again. Returns the sweep to run, or None. A second call continues the first."""
+        """Removes the rows that are to be measured again. Returns the sweep to run, or None if no point is left. A second call continues the sweep."""
         sweep = self._sweep
         finished = self._make_room()
         if not self._begun:
@@ -280,7 +280,7 @@ class SweepWriter:
                 finished[index] = PointResult(rows[key][0].status, rows[key][0].reason)
         if unwanted:
             self._table.drop(lambda row: row.sweep == mine and row.key in unwanted)
-        # The entry is written after the old rows are removed. If the process is killed in between, the next run removes them again.
+        # The environment is saved after the old rows are removed. If the process is killed in between, the next run repeats both steps.
         begins = self._again.begins(self._keys)
         if not same_build:
             self._environment.measured_by(*names, self._identity)
@@ -308,7 +308,7 @@ class SweepWriter:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delays Ctrl-C until the block is done, so that file and memory agree. It uses handlers, as a blocked signal would go to a worker's thread."""
+    """Delays Ctrl-C until the block is done, so that file and memory agree. It uses handlers, because a blocked signal would go to a worker's thread."""
     came: list[int] = []
     numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}

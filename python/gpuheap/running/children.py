@@ -1,4 +1,4 @@
-"""Processes of benchmark executables: starting them, reading what they print, and keeping those that serve for the next sweep."""
+"""Starts processes of benchmark executables, reads their output, and keeps a process that serves for the next sweep."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Stopped(Exception):
 
 
 class Child:
-    """A running executable, either for one sweep or, with --serve, for one after the other."""
+    """A running executable, either for one sweep or, with --serve, for several sweeps one after the other."""
 
     def __init__(self, command: Sequence[str], variables: Mapping[str, str] | None, serves: bool = False) -> None:
         self.serves = serves
         try:
-            # The process gets a session of its own: Ctrl-C reaches only this process, which then ends the other one and its children.
+            # The child gets a session of its own. So Ctrl-C reaches only this process, which then ends the child and the child's children.
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE if serves else subprocess.DEVNULL,
@@ -41,7 +41,7 @@ class Child:
         self.output = Output(self.process)
 
     def ask(self, words: Sequence[str], deadline: float, stop: threading.Event | None) -> None:
-        """Sends a request to a process that serves. One that is gone or does not read is noticed by the lack of an answer.
+        """Sends a request to a process that serves. A process that is gone or does not read is not an error here: its answer will be missing.
 
         Ends: each pass writes something, or lets time pass towards the deadline.
         """
@@ -76,17 +76,17 @@ class Child:
 
 
 class Processes:
-    """The process that serves and waits for the next sweep of its allocator: a start of CUDA takes longer than most points.
+    """Keeps a process that serves, for the next sweep of its allocator, because starting CUDA takes longer than most points.
 
-    There is one at most. A process that waits holds its context, with the device memory for its kernels' stacks and for CUDA's own malloc, which
-    can be many GiB: beside several of them the next heap would not fit, and points would be measured on a device that is not theirs.
+    At most one process waits. A waiting process holds its CUDA context, with device memory for its kernels' stacks and for CUDA's own malloc, which
+    can be many GiB. With several such processes, the next heap might not fit, and points would be measured on a device that others use too.
     """
 
     def __init__(self) -> None:
         self._waiting: tuple[tuple[Path, str], Child] | None = None
 
     def take(self, executable: Path, allocator: str) -> Child | None:
-        """The process of this allocator, if it waits. One of another allocator has ended when this returns."""
+        """Returns the waiting process if it is of this allocator, else None. Ends a waiting process of another allocator."""
         if self._waiting is None:
             return None
         name, child = self._waiting
@@ -124,8 +124,9 @@ class Output:
         self._half_line = False
 
     def line(self, deadline: float, stop: threading.Event | None = None) -> str | None:
-        """The next line, None at the end. A last line without a line break is returned too. Raises TimeoutError at the deadline, and Stopped
-        once `stop` is set.
+        """The next line; None at the end. A last line without a line break is returned too.
+
+        Raises TimeoutError at the deadline, and Stopped once `stop` is set.
 
         Ends: each pass reads something, meets the end, or lets time pass towards the deadline.
         """
@@ -143,7 +144,7 @@ class Output:
                 raise TimeoutError
             if stop is not None and stop.is_set():
                 raise Stopped
-            # Half a second at most: a process may end while something that it started holds the pipe open.
+            # The wait is half a second at most, because a process may end while another that it started holds the pipe open.
             ready = self._selector.select(min(left, 0.5))
             for key, _ in ready:
                 self._read(key.fileobj)

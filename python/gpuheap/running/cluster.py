@@ -1,4 +1,4 @@
-"""Machines of a Dask cluster as workers: the scheduler is the user's, started by `dask scheduler` and `dask worker`."""
+"""Uses the machines of a Dask cluster as workers. The user starts the cluster, by `dask scheduler` and `dask worker`."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from gpuheap.running.runner import Sweep, SweepEvent
 from gpuheap.running.workers import WorkerLost
 
 CONNECT_S = 10
-PATIENCE_S = 6.0  # how long to wait for a scheduler that does not answer
+PATIENCE_S = 6.0  # the time after which a scheduler that does not answer counts as gone
 POLL_S = 0.25
-STOP_S = 5.0  # how long a machine may take to receive the request to stop
+STOP_S = 5.0  # the time in which a machine must receive the request to stop
 
 
 class SchedulerGone(UserError):
@@ -76,7 +76,7 @@ class Cluster:
                 if said[what] != first[what]:
                     raise UserError(
                         f"worker {other} on {said['host']} has {words} than worker {address} on {first['host']} "
-                        f"({_short(said[what])}, not {_short(first[what])}): one table holds the numbers of one"
+                        f"({_short(said[what])}, not {_short(first[what])}): a table has rows of one build and one device"
                     )
         if first["description"].backend == "cuda" and not first["device"]:
             raise UserError(f"worker {address} on {first['host']} finds no GPU: {first['device_error']}")
@@ -84,7 +84,7 @@ class Cluster:
         return [ClusterWorker(self, address, f"{said['host']} {address.rpartition(':')[2]}") for address, said in found.items()], executable
 
     def check_build(self, executable: Executable) -> None:
-        """Checks that all machines have this additional executable."""
+        """Raises UserError unless all machines have this additional executable, in the same build."""
         own = executable.identity()
         for address, said in self._ask(remote.probe, [str(executable.path)]).items():
             if "error" in said:
@@ -121,12 +121,16 @@ class Cluster:
         return bool(self._client.status == "running")
 
     def answers(self) -> bool:
-        """Whether the scheduler answers a question now: the client notices a lost one late, and the system takes connections for one that is just ending."""
+        """Whether the scheduler answers a request now.
+
+        `connected` is not enough, because the client notices late that a scheduler is gone. A connection is not enough either, because the system
+        accepts connections for a process that is ending.
+        """
         scheduler = self._client.scheduler
         if scheduler is None:
             return False
         try:
-            _reachable(self.address)  # refused at once, where nothing listens
+            _reachable(self.address)  # raises at once if nothing listens there
             self._client.sync(scheduler.echo, data=0, callback_timeout=CONNECT_S)
         except Exception:
             return False
@@ -167,14 +171,14 @@ class ClusterWorker:
         silent_since: float | None = None
         looked = time.monotonic()
         try:
-            # Ends: with the job, with the machine, with the scheduler, or when it is told to stop.
+            # Ends: when the job is done, when the machine or the scheduler is lost, or when `stop` is set.
             while not job.future.done():
                 if stop.is_set():
                     self.cluster.stop(job.name, self.address)
                     return
                 with suppress(queue.Empty):
                     number, said = job.inbox.get(timeout=POLL_S)
-                    # Only messages in sequence are passed on: the result holds the others.
+                    # Only messages in sequence are passed on. The job's result holds all messages, so _rest() passes on the others.
                     if number == told:
                         told += 1
                         yield remote.from_message(said)
@@ -201,7 +205,7 @@ class ClusterWorker:
             yield remote.from_message(message)
 
     def _lost(self, why: str = "") -> SchedulerGone | WorkerLost:
-        """Names the machine that is gone when the work ended without a result. Without the scheduler no worker can report."""
+        """The error for work that ended without a result: the scheduler is gone if it does not answer, else this machine is."""
         return WorkerLost(f"worker {self.name} is gone{why}") if self.cluster.answers() else self._gone()
 
     def _gone(self) -> SchedulerGone:
@@ -213,7 +217,7 @@ def _short(said: Any) -> str:
 
 
 def _reachable(address: str) -> str:
-    """The scheduler's address, which a scheduler file may hold. Raises UserError at once if nothing answers there, as a client would try for a long time."""
+    """The scheduler's address, given itself or in a scheduler file. Raises UserError at once if nothing answers there; a client would keep trying."""
     if Path(address).is_file():
         try:
             named = str(json.loads(Path(address).read_text())["address"])

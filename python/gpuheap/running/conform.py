@@ -1,4 +1,4 @@
-"""Runs a conformance suite: each test in a process of its own, so that a crash or a hang is one failed test."""
+"""Runs a conformance suite. Each test has a process of its own, so that a crash or a hang fails one test only."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _run(suite: Path, name: str, limit_s: float, running: _Running) -> Tested:
         running.ended(child)
     if child.returncode == 0:
         return Tested(name, "passed")
-    # GoogleTest's lines around a test repeat its name.
+    # GoogleTest's own lines are left out, because they only repeat the test's name.
     lines = [line for line in said.splitlines() if line.strip() and not line.startswith(("[", "Running main", "Note: Google"))]
     words = "\n".join(lines[:LINES_OF_A_FAILURE] + ["..."] * (len(lines) > LINES_OF_A_FAILURE))
     if child.returncode == 1:

@@ -1,4 +1,4 @@
-"""The measured suites, machines and builds: `environment.json` beside the tables."""
+"""Reads and writes `environment.json` next to the tables: the machine, the builds, and the build that measured each sweep."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FORMAT = 1
 
 
 def slug(name: str) -> str:
-    """The folder name of a GPU: `NVIDIA H200` is nvidia-h200."""
+    """The folder name of a GPU: `nvidia-h200` for `NVIDIA H200`."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
 
 
@@ -95,7 +95,7 @@ class Environment:
         for name, build in {identity: executable, **others}.items():
             own = {key: build.description.build.get(key, "") for key in ("compiler", "flags")}
             builds[name] = {key: facts[key] for key in ("commit", "modified", "compiler", "flags", "driver", "toolkit", "date")} | own
-        # The builds of other executables stay recorded, as the tables may hold their rows.
+        # The allocators of earlier executables stay recorded, because the tables may hold their rows.
         known = {str(entry.get("name")): entry for entry in self.facts.get("allocators") or []}
         for build in (executable, *others.values()):
             known |= {allocator.name: dataclasses.asdict(allocator) for allocator in build.description.allocators}
@@ -104,7 +104,7 @@ class Environment:
         self.facts = {**facts, "builds": builds, "sweeps": dict(self.facts.get("sweeps") or {}), **kept}
 
     def build_of(self, suite: str, case: str, allocator: str) -> str | None:
-        """Records the build whose rows the table holds."""
+        """The build that measured a sweep; None if none is recorded."""
         found = self.facts.get("sweeps", {}).get(suite, {}).get(case, {}).get(allocator)
         return str(found) if found else None
 
@@ -118,12 +118,13 @@ class Environment:
         self.facts["sweeps"].pop(suite, None)
 
     def words_of(self, build: str | None) -> str:
-        """A build for people: `2dede0e of 2026-11-23`."""
+        """A build in words, for example `2dede0e of 2026-11-23`."""
         known = (self.facts.get("builds") or {}).get(build) or {}
         commit, date = str(known.get("commit") or "")[:7], str(known.get("date") or "")[:10]
         return " of ".join(part for part in (commit or str(build or "no name"), date) if part)
 
     def measured_by(self, suite: str, case: str, allocator: str, identity: str) -> None:
+        """Records the build that measured a sweep."""
         self.facts["sweeps"].setdefault(suite, {}).setdefault(case, {})[allocator] = identity
 
     def join(self, other: Environment) -> None:
@@ -148,7 +149,7 @@ class Environment:
 
 
 def read_environment(folder: Path) -> dict[str, Any]:
-    """The facts of a folder, {} if there is no file. Raises UserError if the file is no environment."""
+    """The facts of a folder; {} if it has no environment.json. Raises UserError if the file is damaged."""
     path = folder / FILE_NAME
     if not path.exists():
         return {}

@@ -25,7 +25,7 @@ class Estimate:
         self._settle(sweep, kept)
 
     def point_ends(self, sweep: PlannedSweep) -> None:
-        """Counts the time since the sweep's last event as this point's, with the start of its process."""
+        """Counts the time since the sweep's last event as this point's time, which may include the start of a process."""
         now = self._clock()
         seconds = now - self._since.get(id(sweep), now)
         self._since[id(sweep)] = now

@@ -1,4 +1,4 @@
-"""Finding the benchmark executables and choosing the backend."""
+"""Finds the benchmark executables and chooses the backend."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ LONGEST_WORDS = 600  # the longest quotation of another program's output, which 
 class Executable:
     path: Path
     description: Description
-    why: str  # why this one was chosen
-    machine: Mapping[str, Any] | None = None  # the facts of the machine on which it runs (environment.machine_facts), if that is another one
+    why: str  # why this executable was chosen
+    machine: Mapping[str, Any] | None = None  # environment.machine_facts() of the machine on which it runs; None for this machine
 
     @property
     def backend(self) -> str:
@@ -40,7 +40,7 @@ class Executable:
 
 
 def candidates(layout: Layout) -> dict[str, Path]:
-    """The executables that exist. `GPUHEAP_BENCH` names the only one, under the key `named`."""
+    """The executables that exist, by backend. If `GPUHEAP_BENCH` names an executable, it is the only one, under the key `named`."""
     named = os.environ.get("GPUHEAP_BENCH")
     if named:
         if not os.access(named, os.X_OK) or Path(named).is_dir():
@@ -51,7 +51,7 @@ def candidates(layout: Layout) -> dict[str, Path]:
 
 
 def describe(path: Path) -> Description:
-    """Runs `path --describe`."""
+    """The description of an executable, from `path --describe`. Raises UserError if it gives none."""
     try:
         ran = subprocess.run([path, "--describe"], capture_output=True, text=True, errors="replace", timeout=DESCRIBE_TIMEOUT_S)
     except subprocess.TimeoutExpired:
@@ -68,7 +68,7 @@ def describe(path: Path) -> Description:
 
 
 def choose(layout: Layout, backend: str | None = None) -> Executable:
-    """The executable to use: that of `backend`, else CUDA's if it finds a device, else the simulator's."""
+    """The executable to use: that of `backend`, else CUDA's if it finds a device, else the simulator's. Raises UserError if there is none."""
     found = candidates(layout)
     if "named" in found:
         description = describe(found["named"])
@@ -102,7 +102,7 @@ def build_command(backend: str) -> str:
 
 
 def exit_words(code: int) -> str:
-    """The end of a process as text: `exit code 3`, `SIGSEGV`."""
+    """The end of a process in words, for example `exit code 3` or `SIGSEGV`."""
     if code >= 0:
         return f"exit code {code}"
     import signal

@@ -1,4 +1,4 @@
-"""Takes the rows of another folder of tables: of another machine of the same kind, or of a run that had a folder of its own."""
+"""Adds the rows of another folder of tables, which another machine of the same kind measured, or a run with another output folder."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ class Merged:
     """The outcome of a merge."""
 
     points: dict[str, int] = field(default_factory=dict)  # the number of points taken, by suite
-    left: list[str] = field(default_factory=list)  # tables and sweeps that were not taken, as suite/case allocator: why
+    left: list[str] = field(default_factory=list)  # tables and sweeps that were not taken, each with the reason
     dropped: dict[str, int] = field(default_factory=dict)  # the number of replaced points of another build, by suite
 
 
 def merge(source: Path, into: Path, suites: Mapping[str, Suite], anew: bool = False) -> Merged:
-    """A table of the same build gets the points that it lacks, or that were measured again there; a table of another build replaces the one
-    here, since a table has one build; one with fewer points does so only if `anew`. In suites of programs each sweep has its own build, and replaces a sweep.
-    Rows that follow from others, as slowdowns over a reference, are computed from the merged rows.
+    """Adds the tables of `source` to those of `into`.
+
+    If both tables are of the same build, the points of `source` are added, and replace equal points. A table of another build replaces the whole
+    table, because a table has rows of one build; if it has fewer points, it does so only with `anew`. In suites of programs, each sweep has its own
+    build, and replaces a sweep. Slowdowns are computed from the merged rows.
 
     Raises UserError for another machine, and for tables that cannot be read, before anything is changed.
     """
@@ -39,7 +41,7 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite], anew: bool = Fa
     paths = {suite: source / f"{suite}.csv" for suite in there.facts.get("sweeps", {})}
     theirs = {suite: Table(path) for suite, path in paths.items()}
     _check_machine(Environment(into), there)
-    merged = Merged(left=[f"{suite}: {path} is not there, but {FILE_NAME} beside it names its sweeps" for suite, path in paths.items() if not path.exists()])
+    merged = Merged(left=[f"{suite}: {path} is missing, although {FILE_NAME} names its sweeps" for suite, path in paths.items() if not path.exists()])
     with only_writer(into):
         here = Environment(into)
         ours = {suite: Table(into / f"{suite}.csv") for suite in theirs}
@@ -55,7 +57,7 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite], anew: bool = Fa
             rows = _in_order(joined, known)
             if rows != table.rows:
                 changed[table.path] = text_of(rows)
-        # All files are replaced or none, as rows and the record of their builds belong together.
+        # All files are replaced or none, because the rows and the record of their builds belong together.
         with uninterrupted():
             replace_files({**changed, here.path: here.text()}, f"{ELSEWHERE}; nothing was changed")
     return merged
@@ -68,13 +70,13 @@ def _check_machine(here: Environment, there: Environment) -> None:
 
 
 def _of_one_build(theirs: list[Row], ours: list[Row], here: Environment, there: Environment, merged: Merged, anew: bool) -> list[Row]:
-    """The rows of the merged table, all of one build. Records in `here` which build that is."""
+    """The rows of the merged table, all of one build. Records this build in `here`."""
     their_builds, our_builds = there.builds_of(theirs), here.builds_of(ours)
     if not theirs or len(their_builds | our_builds) == 1:
         return _together(theirs, ours, here, there, merged)
     suite = theirs[0].suite
     if len(their_builds) > 1:
-        merged.left.append(f"{suite}: {there.path.parent} has rows of {len(their_builds)} builds of it, and a table is of one: measure it again")
+        merged.left.append(f"{suite}: {there.path.parent} has rows of {len(their_builds)} builds, and a table has rows of one: measure it again")
         return ours
     new, old = len({row.key for row in theirs}), len({row.key for row in ours})
     if new < old and not anew:
@@ -110,7 +112,7 @@ def _together(theirs: list[Row], ours: list[Row], here: Environment, there: Envi
 
 
 def _in_order(rows: list[Row], suite: Suite | None) -> list[Row]:
-    """The rows, with those that follow from others computed anew."""
+    """The sorted rows, with the slowdowns computed anew."""
     if suite is not None:
         for cases in suite.cases.values():
             for backend in {row.backend for row in rows} & set(cases):

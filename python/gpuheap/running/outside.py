@@ -39,7 +39,7 @@ class Outside:
 
 
 def read_outside(header: Path | None, type_name: str | None) -> Outside | None:
-    """Reads --allocator-header and --type. None: neither is given. Raises UserError if only one is given, or one is wrong."""
+    """Reads --allocator-header and --type; None if neither is given. Raises UserError if only one is given, or if one is wrong."""
     if header is None and type_name is None:
         return None
     if header is None:
@@ -60,7 +60,7 @@ def likely_backend() -> str:
 
 
 def build_benchmark(layout: Layout, outside: Outside, backend: str, say: Callable[[str], None]) -> Executable:
-    """The benchmark executable with this allocator alone. Raises UserError with the compiler's message if it does not compile."""
+    """Builds the benchmark executable with this allocator only. Raises UserError with the compiler's message if the allocator does not compile."""
     path = _built(layout, outside, backend, "bench", "gpuheap-bench", say)
     description = describe(path)
     if len(description.allocators) != 1:
@@ -69,7 +69,7 @@ def build_benchmark(layout: Layout, outside: Outside, backend: str, say: Callabl
 
 
 def build_conformance(layout: Layout, outside: Outside, backend: str, say: Callable[[str], None]) -> Path:
-    """The conformance suite with this allocator alone."""
+    """Builds the conformance suite with this allocator only. Raises UserError as build_benchmark() does."""
     return _built(layout, outside, backend, "conformance", "conformance", say)
 
 
@@ -86,7 +86,7 @@ def _built(layout: Layout, outside: Outside, backend: str, what: str, name: str,
             replace_file(file, asked)
             tools.configure()
         say(f"compiling {outside.type} of {layout.shown(outside.header)} for {backend}")
-        # The header compiles alone first: its errors show in seconds, without other errors that follow from them.
+        # The header is compiled alone first, so that its errors show within seconds, without errors elsewhere that follow from them.
         tools.build("check")
         tools.build(what)
     return build / "outside" / outside.key / PRESETS[backend] / name
@@ -127,11 +127,11 @@ class _Tools:
         raise UserError(f"{self._complaint(said)} (full log: {self._log_shown})")
 
     def _complaint(self, said: str) -> str:
-        """The first error with its place, and the number of further errors."""
+        """The most telling error with its place, and the number of further errors."""
         found = [match for line in said.splitlines() for form in _COMPLAINTS if (match := form.match(line.strip())) is not None]
         if not found:
             return f"{self._outside.type} of {self._outside.header} does not build for {self._backend}: {last_line(said)}"
-        # An error in the header comes first: errors elsewhere may follow from it.
+        # An error in the header is shown first, because errors elsewhere may follow from it.
         first = next((match for match in found if Path(match["file"]) == self._outside.header), found[0])
         more = len({(match["file"], match["line"], match["words"]) for match in found}) - 1
         others = f", and {more} more error{'' if more == 1 else 's'}" if more else ""

@@ -23,14 +23,14 @@ GENERATED_SCENE_AXES = ("scene", "triangles")
 RECORDING_AXES = ("trace",)
 STOOD_IN_FOR = {"graph": GENERATED_GRAPH_AXES, "scene": GENERATED_SCENE_AXES, "trace": RECORDING_AXES}
 READABLE = {"graph": "a Matrix Market file", "scene": "an OBJ or PLY file", "trace": "a recording of gpuheap::recorded"}
-# The first words of such a file, and the suffixes of a scene's name: any other file is refused before anything is measured.
+# The first bytes of such a file, and the suffixes of a scene's name. Any other file is refused before anything is measured.
 BEGINNINGS = {"graph": b"%%MatrixMarket", "trace": b"gpuheap-trace"}
 SCENE_ENDINGS = (".obj", ".ply")
 READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # for each option, a case that reads its file
 CASES_ON_NEW_HEAPS = ("fragmentation", "init")  # in addition to all points with state=cold
 # The keys that decide the size of a point's own heap.
 HEAP_AXES = ("heap", "times_root", *GENERATED_SCENE_AXES)
-# The most of the device's free memory that a suite's own heap size may take. A size that the user names is taken as it is.
+# The largest share of the device's free memory that a heap may take. A size that the user names may take more.
 LARGEST_SHARE_OF_FREE_MEMORY = 0.75
 
 
@@ -55,7 +55,7 @@ class Request:
 
     @property
     def files(self) -> dict[str, Path]:
-        """The files in place of generated inputs, or of inputs that come with the benchmarks, by the parameter of the cases that read them."""
+        """The user's files by the parameter of the cases that read them. They replace generated inputs and inputs that come with the benchmarks."""
         named = {"graph": self.graph, "scene": self.scene, "trace": self.trace}
         return {name: path for name, path in named.items() if path is not None}
 
@@ -72,16 +72,16 @@ class PlannedSweep:
     points: tuple[Point, ...]
     heap_bytes: int
     executable: Executable  # the executable that contains the allocator
-    extra: str  # changes to every point of the suite, as key=value;... in the results' parameter
+    extra: str  # values that the command line sets for all points, as key=value;... in the column `parameter`
     retry: bool = False  # whether failed points are measured again
-    first_runs: bool = False  # whether each run needs a process of its own: the heap belongs to the process, and the points need a new one
+    first_runs: bool = False  # whether each run needs a process of its own, because the heap belongs to the process and each run needs a new heap
 
 
 @dataclass(frozen=True)
 class Plan:
     sweeps: tuple[PlannedSweep, ...]
     notes: tuple[str, ...] = field(default=())
-    whole: tuple[PlannedSweep, ...] = ()  # all sweeps, if these are a part of them; none: these are all
+    whole: tuple[PlannedSweep, ...] = ()  # all sweeps, if `sweeps` is a part of them; empty if `sweeps` has all
 
     @property
     def num_points(self) -> int:
@@ -156,7 +156,7 @@ def _left_out(suite: Suite, case_names: Sequence[str], request: Request, executa
 
 
 def _allocators(suite: Suite, case: Case, request: Request, executable: Executable) -> list[str]:
-    """Whether an allocator takes part in a case. A baseline that is no allocator takes part only in the cases that name it."""
+    """The allocators and baselines that take part in a case. A baseline takes part only in the cases that name it."""
     description = executable.description
     known = {a.name for a in description.allocators} | set(description.baselines)
     chosen = request.allocators or suite.allocators or tuple(a.name for a in description.allocators)
@@ -168,9 +168,9 @@ def _allocators(suite: Suite, case: Case, request: Request, executable: Executab
 
 
 def _of_one_process(allocator: str, case: Case, points: tuple[Point, ...], executable: Executable) -> list[tuple[tuple[Point, ...], bool]]:
-    """The points, grouped by process: usually one group. A heap that belongs to the whole process has one size in each process, and is new only once.
+    """The points in groups that can share a process, each with whether every run of it needs a process of its own.
 
-    With each group: whether every run needs a process of its own.
+    Usually all points are one group. A heap that belongs to the whole process has one size in a process, and is new only once in it.
     """
     described = executable.description.allocator(allocator)
     if described is None or not described.process_wide or not described.supported:
@@ -189,7 +189,7 @@ def _adjusted(case: Case, request: Request) -> Case:
 
 
 def _heap_bytes(case: Case, request: Request, executable: Executable) -> tuple[int, str]:
-    """The heap's size, and a note if it is not the suite's."""
+    """The heap's size in bytes, and a note if it is less than the suite's. Raises UserError if the user's size exceeds the device's memory."""
     device = executable.description.device
     total, free = (device.total_bytes, device.free_bytes) if device is not None else (0, 0)
     if request.heap_bytes is not None:

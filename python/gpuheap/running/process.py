@@ -1,4 +1,4 @@
-"""One run of a program, from its start to its end."""
+"""Runs a program from its start to its end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpuheap.errors import UserError
 
 @dataclass(frozen=True)
 class Ended:
-    """A process that is over. `code` is None if it could not be started or its time was up."""
+    """A process that has ended. `code` is None if its time was up."""
 
     code: int | None
     in_time: bool
@@ -26,7 +26,10 @@ class Ended:
 
 
 def run_process(words: Sequence[str], environment: Mapping[str, str], output: Path, errors: Path, limit_s: float) -> Ended:
-    """Runs the program in a process group of its own, which is killed when its time is up or this process is interrupted. Its standard input is empty."""
+    """Runs the program in a process group of its own, which is killed when its time is up or this process is interrupted.
+
+    Its standard input is empty. Raises UserError if it cannot be started.
+    """
     late = threading.Event()
     with output.open("wb") as out, errors.open("wb") as error:
         process: subprocess.Popen[bytes] | None = None
@@ -58,7 +61,7 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], output: Pa
 
 @contextmanager
 def _signals_afterwards() -> Iterator[None]:
-    """Delays signals that end this process until the block's end: in the middle of a start they would leave a process without an owner."""
+    """Delays signals that end this process until the block ends. During the start of a child they would leave the child running."""
     came: list[int] = []
     with answering(lambda number, frame: came.append(number)):
         yield

@@ -47,7 +47,7 @@ Rehearse = Callable[[Path, dict[str, str]], str]
 def prepare_mode(mode: str, history: History, library: Path, folder: Path, traces: Path, only: str, rehearse: Rehearse) -> Mode:
     """`history` is of the plain run; plans go to `folder`, and runs will be traced into `traces`, which is empty.
 
-    Raises UserError for a mode that this build or this profile has no memory for.
+    Raises UserError if the mode's allocator is not built or cannot serve, or if no plan can be made from the profile.
     """
     if mode == PLAIN:
         return Mode(library, for_trace(traces, only), 0)
@@ -63,7 +63,7 @@ def prepare_mode(mode: str, history: History, library: Path, folder: Path, trace
     plan = make_plan(history)
     path = folder / "pools.plan"
     replace_file(path, plan.text())
-    # The run fails unless the pools serve all blocks of the profile.
+    # Requests that the pools cannot serve fail, so that the driver's memory does not take part in the measurement.
     variables = {**for_pools(traces, only, POOLS[mode], path), "GPUHEAP_HOST_STRICT": "1"}
     return Mode(library, variables, sum(pool.requests for pool in plan.pools))
 

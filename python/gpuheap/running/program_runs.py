@@ -1,4 +1,4 @@
-"""One run of a program: the mode decides the source of its memory, its calls are traced, and its output is compared with the plain run's."""
+"""Runs a program once. The mode decides the source of its memory, its calls are traced, and its output is compared with that of the plain run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Seat:
 
 @dataclass(frozen=True)
 class Profile:
-    """The output of the plain run of a program, with which all others are compared."""
+    """The plain run of a program: its history, from which pools are planned, and its output, with which those of other runs are compared."""
 
     words: tuple[str, ...]
     library: Path
@@ -111,7 +111,7 @@ class Failed(Exception):
 
 
 def run_process(words: Sequence[str], environment: Mapping[str, str], limit_s: float, seat: Seat) -> Ended:
-    """Runs a program to its end, in a session of its own, which ends when its time is up. Raises Stopped, with the program ended."""
+    """Runs a program in a session of its own, and kills it when its time is up. Raises Stopped, after the program's end, once `seat.stop` is set."""
     begin = time.perf_counter()
     try:
         process = subprocess.Popen(
@@ -134,7 +134,7 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], limit_s: f
     timer.daemon = True
     timer.start()
     try:
-        # Ends: with the program, which the timer kills.
+        # Ends: when the program ends, which the timer kills at the latest.
         while True:
             with suppress(subprocess.TimeoutExpired):
                 output, errors = process.communicate(timeout=LOOK_S)
@@ -157,9 +157,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def take_profile(words: Sequence[str], library: Path, seat: Seat) -> Profile:
-    """Runs the program plainly and traced. Raises Failed if it does not end well, UserError for what cannot be traced.
+    """Makes the plain, traced run of a program. Raises Failed if the program fails, and UserError if it cannot be traced.
 
-    The seat's folder is made, or emptied of what an earlier profile left there.
+    Makes the seat's folder, or empties it.
     """
     shutil.rmtree(seat.folder, ignore_errors=True)
     seat.folder.mkdir(parents=True)

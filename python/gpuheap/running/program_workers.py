@@ -45,7 +45,7 @@ class ModeEnded:
 
 @dataclass(frozen=True)
 class ProgramWorker:
-    """One program at a time, on the GPU that CUDA picks or on a given one. A point's modes stay on one GPU."""
+    """Runs one program at a time, on the GPU that CUDA picks or on a given one. All modes of a point run on one GPU."""
 
     gpu: str  # as CUDA_VISIBLE_DEVICES names it; empty: CUDA's choice
     library: Path
@@ -119,7 +119,7 @@ def _measure(sweep: PlannedSweep, point: Point, modes: list[str], library: Path,
 
 
 def _within_limit(profile: Profile, mode: Mode, earlier: Sequence[PointResult], case: Case) -> PointResult:
-    """Makes the next run if the limit, which is for all runs of a mode, leaves time for it."""
+    """Makes the next run of a mode, with the time that the earlier runs left. The case's limit is for all runs of a mode together."""
     spent_s = sum(each.measurements[0].samples[0] for each in earlier) / 1e3
     result = run_once(profile, mode, case.timeout_s - spent_s)
     if result.status == "timeout":

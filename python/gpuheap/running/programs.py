@@ -34,7 +34,7 @@ BUILD = f"cmake --preset cuda -DGPUHEAP_BUILD_TESTS=OFF && cmake --build --prese
 
 @dataclass
 class ProgramBuild:
-    """The programs of a folder, each described when it is first asked for, and the library that goes before them."""
+    """The programs of a folder, and the library that is preloaded into them. A program is described when it is first needed."""
 
     folder: Path
     library: Path
@@ -64,10 +64,10 @@ class ProgramBuild:
 
 
 def programs_folder(layout: Layout) -> Path:
-    """The folder of the programs: GPUHEAP_PROGRAMS, else that of the CUDA build."""
+    """The folder of the programs: that which GPUHEAP_PROGRAMS names, else that of the CUDA build."""
     named = os.environ.get("GPUHEAP_PROGRAMS")
     if named and not Path(named).is_dir():
-        raise UserError(f"GPUHEAP_PROGRAMS is '{named}', which is not a folder")
+        raise UserError(f"GPUHEAP_PROGRAMS is '{named}', which is not a folder: name the folder of the programs, or unset it")
     return Path(named).resolve() if named else layout.build / "cuda" / "benchmarks" / "programs"
 
 
@@ -119,7 +119,7 @@ def _adjusted(case: Case, request: Request) -> Case:
 def carry_out_programs(
     plan: Plan, request: Request, policy: Policy, build: ProgramBuild, layout: Layout, folder: Path, listener: Listener, gpus: Sequence[str] = ("",)
 ) -> Outcome:
-    """Runs the points without rows, a case on each GPU. Ctrl-C ends the running programs and returns the finished points."""
+    """Runs the points without rows, one case at a time on each GPU. Ctrl-C ends the running programs, and the finished points are returned."""
     outcome = Outcome()
     with only_writer(folder), tempfile.TemporaryDirectory(prefix="gpuheap-programs-") as scratch:
         environment = Environment(folder)

@@ -14,13 +14,13 @@ from gpuheap.running.environment import machine_facts
 from gpuheap.running.executable import Executable, describe
 from gpuheap.running.runner import PointBegan, PointEnded, Sweep, SweepCutShort, SweepEvent, run_sweep
 
-Message = list[Any]  # what Dask\'s log of events can carry: lists, texts and numbers
+Message = list[Any]  # an event in the types that Dask's log of events can carry: lists, texts and numbers
 
 _running: dict[str, threading.Event] = {}  # the jobs of this process, each with the event that ends it
 
 
 def probe(paths: list[str]) -> dict[str, Any]:
-    """The facts of a machine: its executables' identities and its device, or the reason why it has none."""
+    """The facts of a machine: its executables' identities and its device, or an error if an executable does not run there."""
     try:
         described = [(path, describe(Path(path))) for path in paths]
     except UserError as error:
@@ -37,7 +37,7 @@ def probe(paths: list[str]) -> dict[str, Any]:
 
 
 def run_job(job: str, topic: str, path: str, sweep: Sweep) -> list[Message]:
-    """Runs a sweep. Sends each event under the topic, and returns all of them, since messages may be lost."""
+    """Runs a sweep. Sends each event under the topic, and returns all events, because messages may be lost."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -74,7 +74,7 @@ def to_message(event: SweepEvent) -> Message:
 
 
 def from_message(said: Message) -> SweepEvent:
-    """Raises UserError with the other machine's complaint."""
+    """The event of a message. Raises UserError if the message is an error of the other machine."""
     kind, *rest = said
     if kind == "began":
         return PointBegan(rest[0])

@@ -1,4 +1,4 @@
-"""One sweep: one process of a benchmark executable, or its turn in one that serves, restarted after the points that it does not survive."""
+"""Runs one sweep in a process of a benchmark executable, which may serve several sweeps. If a point kills the process, another process continues."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Sweep:
     timeout_s: float  # the limit for all runs of one point
     seed: int
     files: tuple[tuple[str, Path], ...] = ()  # the files that the cases read, by the option's name
-    enough_s: float = 0.0  # after so many seconds a point makes no more than five of its runs; 0: it makes all
-    # The points that have results already, by index. They are not run, but count in the failures in a row that end a grid.
+    enough_s: float = 0.0  # a point that has taken this many seconds makes at most five runs; 0: it makes all runs
+    # The points that already have results, by index. They are not run, but their failures count among the failures in a row that end a grid.
     finished: Mapping[int, PointResult] = field(default_factory=dict)
-    grids: tuple[int, ...] = ()  # the number of each point's grid; empty: all are of one
+    grids: tuple[int, ...] = ()  # the number of each point's grid; empty: all points are of one grid
     process_wide: bool = False  # whether the heap belongs to the process, so that no other sweep can follow in it
     first_runs: int = 0  # the number of runs of each point if each needs a process of its own; 0: one process makes all runs
 
@@ -79,12 +79,12 @@ def run_sweep(
     stop: threading.Event | None = None,
     processes: Processes | None = None,
 ) -> Generator[SweepEvent, None, None]:
-    """Runs the points that are not finished. Closing the iterator ends the process; so does `stop`, set by another thread: Stopped.
+    """Runs the points that are not finished. Closing the iterator ends the process. If another thread sets `stop`, the process ends, and Stopped is raised.
 
-    `variables`: of the process's environment, beside those of this one. `processes`: those that wait, of an executable that can serve, all with
-    the same variables.
+    `variables` are added to the environment of the process. `processes` keeps a process for the next sweep; it is given only if the executable can
+    serve, and always with the same `variables`.
 
-    Ends: each pass of the outer loop settles or gives up at least one point.
+    Ends: each pass of the outer loop finishes or gives up at least one point.
     """
     results: dict[int, PointResult] = dict(sweep.finished)
     pending = [index for index in range(len(sweep.points)) if index not in results]
@@ -119,7 +119,7 @@ def run_sweep(
 
 
 def _first_runs(executable: Path, sweep: Sweep, point: Point, variables: Mapping[str, str] | None, stop: threading.Event | None) -> PointResult:
-    """Measures a point each of whose runs needs a process of its own, one after the other. The limit is for all runs together."""
+    """Measures a point whose runs need a process each, one after the other. The time limit is for all runs together."""
     one = dataclasses.replace(sweep, runs=1, enough_s=0.0, finished={}, grids=())
     runs: list[PointResult] = []
     began = time.monotonic()
@@ -138,7 +138,7 @@ def _first_runs(executable: Path, sweep: Sweep, point: Point, variables: Mapping
 
 
 def _ended_grids(sweep: Sweep, results: Mapping[int, PointResult]) -> set[int]:
-    """The grids in which so many points in a row have failed that they are ended."""
+    """The grids in which FAILURES_THAT_END_A_GRID points in a row have failed."""
     ended: set[int] = set()
     failed: dict[int, int] = {}
     for index in range(len(sweep.points)):
@@ -150,7 +150,7 @@ def _ended_grids(sweep: Sweep, results: Mapping[int, PointResult]) -> set[int]:
 
 
 class _Process:
-    """A running executable. Its events end with the first point that fails to give a result, for which a result is made up."""
+    """A running executable. Its events end at the first point for which the process gives no result. That point gets a result that says why."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class _Process:
         stop: threading.Event | None,
         processes: Processes | None = None,
     ) -> None:
-        """`processes`: where the process comes from and goes to if it serves."""
+        """If `processes` is given, a process that serves is taken from it, and is kept there after the sweep."""
         words = _request(sweep, points, skip)
         self._executable, self._allocator, self._stop = executable, sweep.allocator, stop
         self._timeout_s = sweep.timeout_s
@@ -187,7 +187,7 @@ class _Process:
         began: int | None = None
         output = self._child.output
         deadline = self._deadline
-        # Ends: every line moves to a later event, and waiting for one is bounded by the deadline.
+        # Ends: the process begins and ends each point once, and the deadline bounds the wait for a line.
         while True:
             try:
                 line = output.line(deadline, self._stop)
@@ -237,7 +237,7 @@ class _Process:
         yield Result(self._next, PointResult("crash", reason))
 
     def _at_end(self) -> bool:
-        """Waits for the end of the process, or of the sweep if the process serves. Whether it waits for another sweep then."""
+        """Waits for the end of the process or, if it serves, of the sweep. Returns whether the process now waits for another sweep."""
         if not self._child.serves:
             self._child.wait(EXIT_ALLOWANCE_S)
             return False
@@ -247,7 +247,7 @@ class _Process:
 
 
 def _request(sweep: Sweep, points: Sequence[Point], skip: int) -> list[str]:
-    """The words after the executable's name."""
+    """The arguments of the executable for a sweep."""
     words = ["--case", sweep.case, "--allocator", sweep.allocator]
     words += ["--heap-bytes", str(sweep.heap_bytes), "--runs", str(sweep.runs), "--seed", str(sweep.seed)]
     words += ["--timeout-s", f"{sweep.timeout_s:g}", "--enough-s", f"{sweep.enough_s:g}"]
@@ -263,7 +263,7 @@ def _request(sweep: Sweep, points: Sequence[Point], skip: int) -> list[str]:
 
 
 def _serving(executable: Path, sweep: Sweep, variables: Mapping[str, str] | None, processes: Processes) -> Child:
-    """A process that serves: the one that waits, or a new one. A heap of the whole process has one size for the process's life."""
+    """A process that serves: the waiting one or a new one. A heap that belongs to the process keeps its size, so such a sweep needs a new process."""
     if sweep.process_wide:
         processes.close()
     return processes.take(executable, sweep.allocator) or Child([str(executable), "--serve"], variables, serves=True)

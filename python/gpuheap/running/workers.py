@@ -1,4 +1,4 @@
-"""The workers that measure: this machine, one sweep or program at a time, or each of its GPUs beside the others."""
+"""The workers that measure, one sweep or program at a time each: this machine, or each of its GPUs. The dispatcher gives them work."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class LocalWorker:
     """Processes of this machine, on the GPU that CUDA picks or on a given one."""
 
     gpu: str = ""  # as CUDA_VISIBLE_DEVICES names it; empty: CUDA's choice
-    processes: Processes | None = field(default=None, compare=False)  # those that wait for their next sweep; None: each sweep is a process
+    processes: Processes | None = field(default=None, compare=False)  # keeps a process for the next sweep; None: each sweep has a process of its own
 
     @property
     def name(self) -> str:
@@ -66,13 +66,13 @@ class LocalWorker:
             yield from events
 
     def close(self) -> None:
-        """Ends the processes that wait."""
+        """Ends the process that waits for the next sweep, if there is one."""
         if self.processes is not None:
             self.processes.close()
 
 
 def local_workers(gpus: str | None, executable: Executable, apart: bool = False) -> list[LocalWorker]:
-    """The GPUs that `--gpus` names: `all`, a number of them, or their indices as `0,2`. `apart`: each sweep has a process of its own."""
+    """The workers for the GPUs that `--gpus` names: `all`, a number of GPUs, or indices as `0,2`. `apart`: each sweep has a process of its own."""
     return [replace(worker, processes=None if apart else Processes()) for worker in _named_gpus(gpus, executable)]
 
 
@@ -89,14 +89,14 @@ def _named_gpus(gpus: str | None, executable: Executable) -> list[LocalWorker]:
         return [LocalWorker(index) for index in indices]
     if text != "all" and not (text.isdigit() and int(text) > 0):
         raise UserError(f"--gpus: '{gpus}' is neither all, a number of GPUs, nor their indices as 0,2 (one index as 2,)")
-    # One table holds the numbers of one kind of GPU.
+    # A table has rows of one kind of GPU, so GPUs of other kinds are left out.
     device = executable.description.device
     alike = [str(index) for index, name in enumerate(gpu_names()) if device is not None and name == device.name]
     if text == "all":
         return [LocalWorker(index) for index in alike] or [LocalWorker()]
     if int(text) > len(alike):
         kind = device.name if device is not None else "usable"
-        raise UserError(f"--gpus: {text} GPUs are more than nvidia-smi lists of the kind {kind}, which is {len(alike)}: name fewer")
+        raise UserError(f"--gpus: {text} GPUs were asked for, and nvidia-smi lists {len(alike)} of the kind {kind}: name fewer")
     return [LocalWorker(index) for index in alike[: int(text)]]
 
 
@@ -110,9 +110,9 @@ class _Job:
 
 
 class Dispatcher:
-    """Gives work to workers, in order, and passes their events to the caller, all in the calling thread.
+    """Gives pieces of work to workers, in order. Calls `begin`, `event`, `end` and `lost` in the thread that calls run().
 
-    `begin(index)` prepares that piece of work, or returns None if nothing of it is left; `event` and `end` report its progress and its end.
+    `begin(index)` prepares a piece of work, or returns None if it is finished already. `event` and `end` report its progress and its end.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class Dispatcher:
     def run(self, count: int) -> None:
         """Does all `count` pieces of work. Raises TimeIsUp once the time is over.
 
-        However it ends, no work runs any more, and every event that came was passed on.
+        When it returns or raises, no work runs any more, and every event has been passed on.
         """
         waiting = deque(range(count))
         try:
@@ -146,7 +146,7 @@ class Dispatcher:
                 if self._jobs:
                     self._take(*self._next(), waiting)
                 elif waiting and not self._idle:
-                    raise UserError("no worker is left: what is finished is kept, and the same command goes on from there")
+                    raise UserError("no worker is left: finished points are kept, and the same command goes on from there")
         finally:
             self._stop.set()
             for job in self._jobs.values():
@@ -184,7 +184,7 @@ class Dispatcher:
         if isinstance(said, WorkerLost):
             del self._jobs[index]
             self._lost(str(said))
-            # Finished points are kept; begun again, the work continues after them.
+            # Another worker begins the work again, and continues after the finished points.
             waiting.appendleft(index)
         elif isinstance(said, BaseException):
             raise said
@@ -196,7 +196,7 @@ class Dispatcher:
             self._event(index, said, job.worker)
 
     def _drain(self) -> None:
-        """Passes on the events that came before everything was stopped."""
+        """Passes on the events that arrived before the work was stopped."""
         while not self._inbox.empty():
             index, said = self._inbox.get()
             if said is not None and not isinstance(said, BaseException) and index in self._jobs:
@@ -204,7 +204,7 @@ class Dispatcher:
 
 
 def _wait_for(thread: threading.Thread) -> None:
-    """Another Ctrl-C changes nothing: the thread is ending its process.
+    """Waits for a thread that ends its process. Another Ctrl-C meanwhile has no effect.
 
     Ends: a worker that is told to stop does so within seconds.
     """

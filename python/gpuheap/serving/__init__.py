@@ -1,1 +1,1 @@
-"""`gpuheap run`: a CUDA program as it is, its device malloc served by an allocator of gpuheap."""
+"""`gpuheap run`: runs an unchanged CUDA program, and serves malloc in its kernels with an allocator of gpuheap."""

@@ -1,4 +1,4 @@
-"""`gpuheap run --compare`: one program under several allocators."""
+"""`gpuheap run --compare`: runs one program with several allocators."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def compare(plan: Plan, told: Callable[[str], None]) -> list[Outcome]:
     """The outcomes, in the order of the services. Every run is compared with the program's output without any library."""
     outcomes = {name: Outcome(name) for name in plan.services}
     with tempfile.TemporaryDirectory(prefix="gpuheap-run-") as folder:
-        told("plain, for its output")
+        told("plain run, for its output")
         plain = _once(plan, dict(os.environ), Path(folder))
         if plain.ended.code != 0:
             how = f"did not end in {plan.limit_s:g} s" if plain.ended.code is None else exit_words(plain.ended.code)
-            told(f"plain, without any library: {how}: what is compared is the output up to there")
+            told(f"plain, without any library: {how}: the other runs are compared with its output up to there")
         for turn in range(plan.runs + 1):
             for name, service in plan.services.items():
                 told(f"{name}, {'warm-up' if turn == 0 else f'run {turn} of {plan.runs}'}")
@@ -131,7 +131,7 @@ def _compared(output: bytes, ignored: tuple[re.Pattern[bytes], ...]) -> bytes:
 
 
 def table(outcomes: Sequence[Outcome]) -> list[str]:
-    """Lines for a terminal. Times are medians; in brackets how often the first allocator's."""
+    """The table as lines for a terminal. Times are medians; numbers in brackets are ratios to the first allocator's."""
     head = ("allocator", "whole program", "kernels", "exit code", "output")
     first = outcomes[0]
     rows = [head]

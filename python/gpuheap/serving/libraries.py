@@ -1,4 +1,4 @@
-"""Finds the built libraries that are preloaded into a program: the one that links its code, and an allocator's."""
+"""Finds the built libraries that are preloaded into a program: the library that links its code, and the library of an allocator, its provider."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def find_library(layout: Layout) -> Path:
     named = os.environ.get("GPUHEAP_RUN_LIBRARY")
     if named:
         if not Path(named).is_file():
-            raise UserError(f"GPUHEAP_RUN_LIBRARY is '{named}', which is not a file")
+            raise UserError(f"GPUHEAP_RUN_LIBRARY is '{named}', which is not a file: name {LIBRARY}, or unset it")
         return Path(named).resolve()
     places = [layout.build / preset / "tools" / "malloc" / "run" / LIBRARY for preset in ("cuda", "host")]
     found = next((place for place in places if place.is_file()), None)
@@ -38,7 +38,7 @@ def find_library(layout: Layout) -> Path:
 
 
 def find_provider(name: str, layout: Layout) -> Path:
-    """Finds an allocator's library. Raises UserError if the name is no allocator's, the library is not built, or it cannot serve a program's malloc."""
+    """Finds an allocator's library. Raises UserError if there is no such allocator, its library is not built, or it cannot serve a program's malloc."""
     names = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (layout.root / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
     names += [kind for kind in KINDS.values() if kind not in names]
     if name not in names:
@@ -53,12 +53,12 @@ def find_provider(name: str, layout: Layout) -> Path:
         )
     head = _head(path)
     if head.refusal:
-        raise UserError(f"the allocator '{name}' cannot serve a program's malloc: {head.refusal.decode()}; choose another one")
+        raise UserError(f"the allocator '{name}' cannot serve a program's malloc: {head.refusal.decode()}; choose another allocator")
     return path.resolve()
 
 
 def default_allocator() -> str:
-    """The library that serves a program which names no allocator, as GPUHEAP_KIND chooses. Raises UserError for an unknown kind."""
+    """The name of the allocator for a program if the command names none, as GPUHEAP_KIND chooses. Raises UserError for an unknown kind."""
     kind = os.environ.get("GPUHEAP_KIND") or "release"
     if kind not in KINDS:
         raise UserError(f"GPUHEAP_KIND is '{kind}': set it to {', '.join(list(KINDS)[:-1])} or {list(KINDS)[-1]}, or unset it")

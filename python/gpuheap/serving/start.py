@@ -1,4 +1,4 @@
-"""The environment that a served program starts with."""
+"""The environment with which a served program starts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from gpuheap.host.variables import preloaded
 
 @dataclass(frozen=True)
 class Watch:
-    """Samples of the heaps while the program runs."""
+    """The settings for samples of the heaps while the program runs."""
 
-    seconds: float = 1.0  # from one to the next
-    file: Path | None = None  # gets JSON lines; None: lines for a reader go to the standard error
+    seconds: float = 1.0  # between two samples
+    file: Path | None = None  # the file for samples as JSON; None: samples are printed on standard error, as text
 
     @staticmethod
     def asked(wanted: bool, every: float | None, file: Path | None) -> Watch | None:
-        """Reads --watch, --every and --watch-file together. Raises UserError where they contradict each other; empties the file."""
+        """Reads --watch, --every and --watch-file together, and empties the file. Raises UserError if they contradict each other."""
         if not wanted and file is None:
             if every is not None:
-                raise UserError("--every goes with --watch or --watch-file")
+                raise UserError("--every needs --watch or --watch-file: add one of them, or leave out --every")
             return None
         seconds = 1.0 if every is None else every
         if not (0.001 <= seconds <= 86400):
@@ -40,7 +40,7 @@ class Watch:
 
 @dataclass(frozen=True)
 class Service:
-    """How a program's device malloc is served."""
+    """The settings by which malloc in a program's kernels is served."""
 
     library: Path
     provider: Path | None  # None: CUDA's malloc serves it; kernels may still be timed

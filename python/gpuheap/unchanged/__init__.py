@@ -1,4 +1,4 @@
-"""Public programs that allocate in kernels, unchanged, measured with CUDA's malloc and with gpuheap behind it.
+"""Measures unchanged public programs that allocate in kernels, with CUDA's malloc and with gpuheap in its place.
 
-`python -m gpuheap.unchanged` needs Python's own library only, so that it runs on a machine that has a GPU and nothing else.
+`python -m gpuheap.unchanged` needs only Python's standard library, so that it runs on a machine that has a GPU and nothing else.
 """

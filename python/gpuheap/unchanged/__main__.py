@@ -1,4 +1,4 @@
-"""`python -m gpuheap.unchanged`: measures the programs, writes the results, and the page's table from them."""
+"""`python -m gpuheap.unchanged`: measures the programs and writes the results, and writes a page's tables from the results."""
 
 from __future__ import annotations
 
@@ -36,23 +36,23 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return EXIT_USAGE
     except KeyboardInterrupt:
-        print(f"\ninterrupted: {options.results} has what is finished", file=sys.stderr)
+        print(f"\ninterrupted: {options.results} has the finished programs", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m gpuheap.unchanged", description=__doc__, allow_abbrev=False)
-    parser.add_argument("results", type=Path, help="JSON file of the results; programs and forms that it has and that are not measured again stay")
-    parser.add_argument("--programs", type=Path, help="measure: the folder with NAME/plain, NAME/rdc, NAME/relinked, and data/")
-    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="this program; may be repeated")
-    parser.add_argument("--forms", default=",".join(FORMS), help="which forms, with commas between (default: %(default)s)")
-    parser.add_argument("--runner", default="", metavar="COMMAND", help="serves a plain program: 'gpuheap run'; empty: no such form")
-    parser.add_argument("--runs", type=int, default=5, help="of each form; 0: only ask the sanitizer (default: %(default)s)")
-    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="for one run (default: %(default)s)")
-    parser.add_argument("--enough", type=float, default=30.0, metavar="SECONDS", help="for one program; two runs in any case (default: %(default)s)")
-    parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS", help="begin nothing after this time (default: none)")
-    parser.add_argument("--sanitizer", default="", metavar="COMMAND", help="also ask this: 'compute-sanitizer'")
+    parser.add_argument("results", type=Path, help="the JSON file of the results; entries that are not measured again stay")
+    parser.add_argument("--programs", type=Path, help="measure the programs of this folder, which has NAME/plain, NAME/rdc, NAME/relinked, and data/")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME", help="measure only this program; may be repeated")
+    parser.add_argument("--forms", default=",".join(FORMS), help="the forms to measure, separated by commas (default: %(default)s)")
+    parser.add_argument("--runner", default="", metavar="COMMAND", help="the command that serves a plain program, as 'gpuheap run'; empty: no form `run`")
+    parser.add_argument("--runs", type=int, default=5, help="the number of runs of each form; 0: run only the sanitizer (default: %(default)s)")
+    parser.add_argument("--timeout", type=float, default=60.0, metavar="SECONDS", help="the time limit of one run (default: %(default)s)")
+    parser.add_argument("--enough", type=float, default=30.0, metavar="SECONDS", help="the time limit of one program after two runs (default: %(default)s)")
+    parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS", help="begin no program after this time (default: none)")
+    parser.add_argument("--sanitizer", default="", metavar="COMMAND", help="also run the programs under this sanitizer, as 'compute-sanitizer'")
     parser.add_argument("--list", type=Path, default=LIST, help="the list of programs (default: %(default)s)")
     parser.add_argument("--page", type=Path, help="write the tables between the markers of this page")
     return parser.parse_args(words)
@@ -64,7 +64,7 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
         if form not in FORMS:
             raise UserError(f"--forms: '{form}' is not a form: there are {', '.join(FORMS)}")
     if options.runs < (0 if options.sanitizer else 1):
-        raise UserError(f"--runs is {options.runs}: a program must run at least once, but for 0 with a --sanitizer")
+        raise UserError(f"--runs is {options.runs}: a program must run at least once; only with --sanitizer may it be 0")
     if not options.programs.is_dir():
         raise UserError(f"--programs: {options.programs} is not a folder")
     runner, sanitizer = from_anywhere(shlex.split(options.runner)), from_anywhere(shlex.split(options.sanitizer))
@@ -76,9 +76,9 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
     wanted = [program for program in wanted if not lacks[program.name]]
     for name, path in lacks.items():
         if path:
-            _say(f"without {name}: {path}")
+            _say(f"left out: {name}: {path}")
     if not wanted:
-        raise UserError(f"--programs: {options.programs} has none of the programs with what they need: NAME/plain and data/")
+        raise UserError(f"--programs: {options.programs} has no complete program: each needs NAME/plain, and its inputs in data/")
     ends = time.monotonic() + options.budget
     entries = results.setdefault("programs", {})
     late = []
@@ -90,7 +90,7 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
         entries.setdefault(program.name, {}).update(measured)
         _write(options.results, results)
         _print(program.name, measured)
-    # The checks come last, as they take longer than all that is timed.
+    # The sanitizer runs last, because it takes longer than all timed runs.
     for program in wanted if sanitizer else ():
         if time.monotonic() > ends:
             late.append(f"{program.name} (memcheck)")

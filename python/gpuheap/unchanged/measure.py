@@ -32,7 +32,7 @@ _PATH_LISTS = {"PATH", "PYTHONPATH", "LD_LIBRARY_PATH"}
 
 @dataclass(frozen=True)
 class Wish:
-    """The programs to measure, and the longest time for each."""
+    """The settings of a measurement."""
 
     folder: Path  # it holds NAME/FORM for each program, and data/ with their input
     forms: tuple[str, ...]
@@ -61,7 +61,7 @@ class Form:
 
 
 def command_of(program: Program, form: str, wish: Wish) -> tuple[str, ...] | None:
-    """The form to compare with; None if it is missing. A program whose own build uses -rdc=true has no other form to compare a relinked one with."""
+    """The command that runs a form of a program; None if the form is not built, or if no runner is given for it."""
     path = wish.folder / program.name / (PLAIN if form == RUN else form)
     if (form == RUN and not wish.runner) or not os.access(path, os.X_OK):
         return None
@@ -69,7 +69,7 @@ def command_of(program: Program, form: str, wish: Wish) -> tuple[str, ...] | Non
 
 
 def what_lacks(program: Program, wish: Wish) -> str:
-    """The reason why the program cannot be measured; "" if it can. The folder must hold the plain program, with which all else is compared."""
+    """The reason why the program cannot be measured; "" if it can. The folder must hold the plain program, with which the other forms are compared."""
     plain = wish.folder / program.name / PLAIN
     paths = [plain, *(wish.folder / "data" / name for name in program.inputs)]
     missing = next((f"{path} is not there" for path in paths if not path.is_file()), "")
@@ -77,7 +77,7 @@ def what_lacks(program: Program, wish: Wish) -> str:
 
 
 def measure(program: Program, wish: Wish, say: Callable[[str], None]) -> dict[str, Any]:
-    """The program's entry in the results."""
+    """Measures the forms of a program, and returns the program's entry for the results."""
     forms = {form: Form(words) for form in (PLAIN, *wish.forms) if (words := command_of(program, form, wish)) is not None}
     began = time.monotonic()
     # The forms take turns, so that no form has better conditions than the others.
@@ -113,7 +113,7 @@ def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
     told["all_seconds"] = [round(ended.seconds, 4) for ended in form.ended]
     if program.check is not None:
         told["check"] = all(program.check.search(ended.stdout.decode("latin-1") + ended.stderr) is not None for ended in form.ended)
-    # The last lines of its output, for a failure above all.
+    # The last line of a run's output, of a failed run if there is one.
     said = [ended.stderr.strip() or ended.stdout.decode("latin-1").strip() for ended in sorted(form.ended, key=lambda ended: ended.code == 0)]
     if said and said[0]:
         told["said"] = said[0].splitlines()[-1][:200]
@@ -121,7 +121,7 @@ def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
 
 
 def verdict(form: Form, plain: Form, near: float) -> str:
-    """`equal`, `varies` if the plain program's own runs differ, or the difference; and the tolerance within which numbers count as equal."""
+    """`equal`, with the tolerance for numbers if there is one; `varies` if the plain program's own runs differ; else the failure or the difference."""
     for ended in form.ended:
         if ended.code is None:
             return f"not finished in {ended.seconds:.0f} s"
@@ -178,8 +178,10 @@ def _scratch(program: Program, wish: Wish) -> tempfile.TemporaryDirectory[str]:
 
 
 def execute(words: Sequence[str], folder: Path, timeout_s: float, variables: Mapping[str, str] | None = None) -> Ended:
-    """Runs a command in a folder, with these variables beside the caller's, and ends it with all that it started when its time is up or the
-    caller is interrupted."""
+    """Runs a command in a folder, with `variables` in addition to this process's environment.
+
+    When the time is up, or if this process is interrupted, the command is ended with all processes that it started.
+    """
     began = time.monotonic()
     try:
         process = subprocess.Popen(
@@ -206,7 +208,7 @@ def execute(words: Sequence[str], folder: Path, timeout_s: float, variables: Map
 
 
 def _kill(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
-    """The output so far. A child process that left the group may keep the pipes open without limit."""
+    """Kills the process group, and returns the output so far. The wait is limited, because a child that left the group may keep the pipes open."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     try:

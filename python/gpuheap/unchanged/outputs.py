@@ -17,7 +17,7 @@ SHOWN = 40  # the number of characters shown of a line that differs
 
 @dataclass(frozen=True)
 class Left:
-    """The comparable parts of a run: stdout without the ignored parts, and the files that the program wrote, None for one that is not there."""
+    """The comparable parts of a run: stdout without the ignored parts, and the files that the program wrote; None for a missing file."""
 
     parts: Mapping[str, bytes | None]
 
@@ -31,7 +31,7 @@ def take(program: Program, stdout: bytes, folder: Path) -> Left:
 
 
 def comparable(program: Program, stdout: bytes) -> bytes:
-    """stdout without the ignored parts; its lines sorted where threads print them in any order."""
+    """stdout without the ignored parts, and with sorted lines if threads print them in any order."""
     text = stdout.decode("latin-1")  # a character for each byte, whatever the program writes
     for pattern in program.ignore:
         text = pattern.sub("", text)
@@ -92,8 +92,10 @@ def kernel_milliseconds(program: Program, printed: str) -> float | None:
 
 
 def heap_report(stderr: str) -> dict[str, str | int] | None:
-    """The line of GPUHEAP_STATS=1 at the exit: the most that was held, and how many requests found no memory. None: no line, as no heap
-    served the program, or it was gone by then."""
+    """The heap's line of GPUHEAP_STATS=1 at the program's exit: the most bytes that it held, and the number of requests that found no memory.
+
+    None if there is no such line, because no heap served the program, or because the heap ended earlier.
+    """
     held = re.search(r"heap of ([^,\n]+)(?:, at most (.+?) of it held)?", stderr)
     if held is None:
         return None
@@ -105,7 +107,7 @@ def heap_report(stderr: str) -> dict[str, str | int] | None:
 
 
 def findings(log: str) -> list[str] | None:
-    """The headlines of compute-sanitizer's findings, each once; None for a log without its last line, as a run left that was killed."""
+    """The headlines of compute-sanitizer's findings, each once; None for a log without its last line, as a killed run leaves it."""
     if "ERROR SUMMARY" not in log:
         return None
     told: dict[str, None] = {}

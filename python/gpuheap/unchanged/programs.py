@@ -1,4 +1,4 @@
-"""The list of programs, with the way in which each is run and two of its runs are compared."""
+"""Reads the list of programs, which says how each program is run, and how the outputs of its runs are compared."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Program:
     licence: str
     allocates: str
     arguments: tuple[str, ...] = ()
-    inputs: tuple[str, ...] = ()  # files that are beside the program when it runs
+    inputs: tuple[str, ...] = ()  # files that must be in the folder in which the program runs
     files: tuple[str, ...] = ()
     any_order: bool = False  # whether lines may come in any order, as threads print them
     near: float = 0.0  # the tolerance for numbers, if the program adds them in any order
     ignore: tuple[re.Pattern[str], ...] = ()
-    check: re.Pattern[str] | None = None  # matches the output of a program that found its own result right
+    check: re.Pattern[str] | None = None  # matches the output if the program found its own result right
     kernel_time: re.Pattern[str] | None = None  # matches the times of kernels that the program prints; they are added up
     kernel_ms: float = 1.0  # the milliseconds of one unit of these times
-    note: str = ""  # what a reader of its results should know
+    note: str = ""  # a sentence for readers of its results
     fails: str = ""  # why the program cannot be measured
 
 
@@ -78,7 +78,7 @@ def _program(entry: dict[str, Any], path: Path) -> Program:
     name = toml_checks.text(entry.get("name"), path, "[[program]]: name")
     where = f"program '{name}'"
     if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
-        raise UserError(f"{path}: {where}: a name is of small letters, digits and dashes, as folders are named after it")
+        raise UserError(f"{path}: {where}: a name consists of small letters, digits and dashes, because folders are named after it")
 
     def words(key: str) -> tuple[str, ...]:
         return toml_checks.names(entry.get(key, []), path, f"{where}: {key}")

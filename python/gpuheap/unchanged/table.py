@@ -16,7 +16,7 @@ COLUMNS = {PLAIN: "as built", RDC: "-rdc=true", RELINKED: "relinked", RUN: "`gpu
 
 
 def write_into(page: Path, text: str) -> None:
-    """Replaces the text between the page's two markers."""
+    """Replaces the text between the page's two markers. Raises UserError for a page without them."""
     try:
         old = page.read_text(encoding="utf-8")
     except OSError as error:

@@ -1,1 +1,1 @@
-"""`gpuheap host advise`: the modes measured, the paper's rules beside them, and what to use."""
+"""`gpuheap host advise`: measures the modes, evaluates the paper's rules (docs/host.md), and recommends a mode."""

@@ -52,7 +52,7 @@ class Wanted:
 
 
 class Listener:
-    """Shows a bar with the time left; without a terminal, prints a line now and then."""
+    """Shows a bar with the time left. Without a terminal it prints a line after each tenth of the runs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -82,7 +82,7 @@ class Listener:
 
 
 def advised(wanted: Wanted, source: Path | None, as_json: bool) -> int:
-    """Measures, or reads the runs that the folder `source` keeps; judges, prints, and writes the page. Returns the exit code."""
+    """Measures the program, or reads the runs that the folder `source` keeps. Then prints the advice and writes the page. Returns the exit code."""
     session, complete = (read_session(source), True) if source is not None else measured(wanted, Console(stderr=True, highlight=False, markup=False))
     advice = judge(session)
     page = write_page((source or wanted.folder) / REPORT, advice)
@@ -93,12 +93,15 @@ def advised(wanted: Wanted, source: Path | None, as_json: bool) -> int:
         print_advice(console, advice)
         console.print(f"report: {find_layout().shown(page.resolve())}", soft_wrap=True)
     if not complete:
-        print("gpuheap: interrupted: this is what the runs so far tell; the samples are kept", file=sys.stderr)
+        print("gpuheap: interrupted: the advice is from the runs so far, whose samples are kept", file=sys.stderr)
     return 0 if complete else EXIT_INTERRUPTED
 
 
 def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
-    """Runs everything. False: it was interrupted, and the session holds the runs that had ended. Raises UserError if not even the traced run worked."""
+    """Makes all runs. Returns the session, and whether it is complete: after an interruption it holds the runs that had ended.
+
+    Raises UserError if the traced run, which comes first, fails.
+    """
     layout = find_layout()
     library = find_library(layout)
     program = find_program(wanted.words)
@@ -117,7 +120,7 @@ def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
             (folder / "run").mkdir()
             _traced(wanted.words, modes.for_rehearsal(traces, program), folder, only)
             if modes.learn_pairs() == 0:
-                console.print("gpuheap: no pair of buffers is proven: the mode 'elide' is left out; gpuheap host validate tells why", soft_wrap=True)
+                console.print("gpuheap: no pair of buffers is proven: the mode 'elide' is left out; gpuheap host validate says why", soft_wrap=True)
         session = _session(wanted, modes.names, _histories(traces))
         environments = modes.after_profile(traces, program)
         write_about(folder, session)
@@ -131,7 +134,7 @@ def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
                 complete = False
                 session = dataclasses.replace(session, profiler="Nsight Compute was interrupted")
         else:
-            session = dataclasses.replace(session, profiler="interrupted before Nsight Compute was asked")
+            session = dataclasses.replace(session, profiler="interrupted before Nsight Compute was started")
         write_about(folder, session)
     for name in ("run", "output", "errors"):
         remove(folder / name)
@@ -162,11 +165,11 @@ def _session(wanted: Wanted, modes: tuple[str, ...], histories: Sequence[History
 
 
 def _profiled(wanted: Wanted, session: Session, environments: Mapping[str, Mapping[str, str]], folder: Path, listener: Listener) -> Session:
-    """Profiles the plain program for the metrics; then each mode for the times of its kernels."""
+    """Profiles the plain program for the metrics of its kernels, then each mode for their times."""
     if session.program.launches == 0:
         return dataclasses.replace(session, profiler="the program launches no kernel")
     if not wanted.profiler:
-        return dataclasses.replace(session, profiler="Nsight Compute was not asked (--no-ncu)")
+        return dataclasses.replace(session, profiler="Nsight Compute was not used (--no-ncu)")
     tool = nsight.find_profiler()
     if tool is None:
         return dataclasses.replace(session, profiler="Nsight Compute (ncu) is not on PATH: it comes with the CUDA toolkit")
@@ -179,7 +182,7 @@ def _profiled(wanted: Wanted, session: Session, environments: Mapping[str, Mappi
     def launches_of(mode: str, name: str, metrics: Sequence[str]) -> tuple[list[tuple[str, nsight.Launch]], str]:
         report = reports / f"{name}.ncu-rep"
         (folder / "run").mkdir(exist_ok=True)
-        environment = os.environ if mode == PLAIN else environments[mode]  # one library fewer in the profiled process
+        environment = os.environ if mode == PLAIN else environments[mode]  # the plain program is profiled without gpuheap's library
         why = nsight.profile(tool, wanted.words, environment, report, metrics, wanted.most_launches, run)
         return ([], why) if why else nsight.read_report(tool, report)
 

@@ -1,4 +1,4 @@
-"""Numbers from traces: the times of one run, and the program's characteristics. All of a run's processes count together."""
+"""Computes from traces the times of one run, and the program's characteristics. The processes of a run are added up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gpuheap.host.advise.samples import Program
 from gpuheap.host.history import History, launches_of
 from gpuheap.host.trace import ALLOCATE, CONTEXT, COPY, LAUNCH, RELEASE, SET, SYNCHRONISE, Trace
 
-# The kinds of calls, by their purpose for the program that waits for them.
+# The kinds of driver calls, by their purpose.
 KINDS = ("allocate", "free", "copy", "set", "prefetch", "launch", "synchronise", "context", "other")
 _BY_KIND = {ALLOCATE: "allocate", RELEASE: "free", COPY: "copy", SET: "set", LAUNCH: "launch", SYNCHRONISE: "synchronise", CONTEXT: "context"}
 _BY_NAME = {
@@ -29,7 +29,7 @@ def kind_of(kind: int, entry: str) -> str:
 
 
 def times_of(traces: Sequence[Trace]) -> dict[str, Any]:
-    """The fields of a Sample that traces tell."""
+    """The fields of a Sample that follow from the traces of a run. Times are in nanoseconds."""
     calls: Counter[str] = Counter()
     functions: Counter[str] = Counter()
     launches: Counter[str] = Counter()
@@ -57,7 +57,7 @@ def times_of(traces: Sequence[Trace]) -> dict[str, Any]:
 
 
 def _summed(events: NDArray[Any]) -> list[tuple[int, int, int]]:
-    """(entry, kind, time) of each pair that occurs."""
+    """The (entry, kind, total time in nanoseconds) of each pair of an entry and a kind that occurs."""
     keys = events["entry"].astype("u4") << np.uint32(16) | events["kind"].astype("u4")
     found, which = np.unique(keys, return_inverse=True)
     sums = np.bincount(which, weights=events["duration_ns"].astype("f8"), minlength=len(found))

@@ -1,4 +1,4 @@
-"""The modes that are measured, and the environment that the program gets in each."""
+"""The modes that are measured, and the environment variables that the program gets in each mode."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from gpuheap.host.variables import for_merging, for_pools, for_trace, preloaded
 from gpuheap.paths import Layout
 
 POOLS = ("device", "zero-copy", "unified")
-ELIDE = "elide"  # zero-copy, with the copies between proven pairs dropped
+ELIDE = "elide"  # zero-copy, without the copies between proven pairs of buffers
 
 
 class Modes:
-    """PLAIN, those of POOLS, ELIDE once pairs are proven, and a heap for each allocator that is named.
+    """The modes: PLAIN, those of POOLS, ELIDE once pairs are proven, and a heap for each named allocator.
 
     Every run is traced into one folder; plans are written into another.
     """
 
     def __init__(self, library: Path, layout: Layout, traces: Path, plans: Path, only: str, allocators: Sequence[str]) -> None:
-        """Raises UserError for an allocator whose heap is not there, or cannot serve."""
+        """Raises UserError for an allocator whose heap is not built, or cannot take the place of the driver's allocator."""
         self._library, self._traces, self._plans, self._only = library, traces, plans, only
         self._layout = layout
         self._pairs: tuple[tuple[int, int], ...] = ()
@@ -56,7 +56,7 @@ class Modes:
         return len(self._pairs)
 
     def after_profile(self, folder: Path, program: Program) -> dict[str, dict[str, str]]:
-        """The environments by mode, once `folder` holds the profile. Raises UserError for a profile that no plan can be made from."""
+        """The environments by mode, once `folder` holds the profile. Raises UserError for a profile from which no plan can be made."""
         history = profile_of(folder, program, self._only)
         make_folder(self._plans)
         paged = replace(make_plan(history, paged=True), pairs=self._pairs)

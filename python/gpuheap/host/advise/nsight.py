@@ -1,5 +1,7 @@
-"""Nsight Compute's metrics of a program's kernels. They are profiled into a report and read back as the CSV of its raw page: a row of names, of units, and for
-each launch."""
+"""Nsight Compute's metrics of a program's kernels.
+
+Nsight Compute writes a report. Its raw page is read as CSV: a row of names, a row of units, and a row for each launch.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ METRICS = (DURATION, _L1, _L2, *_SHARED, _SECTORS, _IDEAL, _REQUESTS, _DRAM, _AC
 ACCESSES = (DURATION, _L1, _L2, _SECTORS, _IDEAL, _WAVEFRONTS, _IDEAL_WAVEFRONTS)  # cache hit rates and coalescing alone
 FORBIDDEN = "ERR_NVGPUCTRPERM"  # Nsight Compute's word for counters that the driver keeps from this user
 _PLACES = ("/usr/local/cuda/bin/ncu",)
-_SCALE = {
+_SCALE = {  # the factors from units to nanoseconds and bytes
     "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9,
     "kbyte": 1e3, "mbyte": 1e6, "gbyte": 1e9, "kbyte/block": 1e3,
 }  # fmt: skip
@@ -55,7 +57,7 @@ def profile(
     """
     log = report.with_suffix(".log")
     report.unlink(missing_ok=True)
-    # If only times are wanted, clocks and caches stay as they are: the modes are compared as they run.
+    # If only times are wanted, the profiler leaves clocks and caches as they are, so that the times of modes are those of ordinary runs.
     undisturbed = ("--cache-control", "none", "--clock-control", "none") if list(metrics) == [DURATION] else ()
     command = [tool, "--target-processes", "all", "--force-overwrite", "--export", str(report), "--launch-count", str(most_launches), *undisturbed]
     chosen = ("--kernel-name-base", "function", "--kernel-name", kernel) if kernel else ()
@@ -126,7 +128,7 @@ def _number(head: str, cell: str) -> float | None:
 
 
 def kernels_of(launches: Sequence[tuple[str, Launch]]) -> tuple[Kernel, ...]:
-    """The metrics by kernel, the longest first. Rates are means over the kernel's launches, weighted by their time; counts are sums."""
+    """The metrics by kernel, the longest first. Rates are means over a kernel's launches, weighted by the launches' time. Counts are sums."""
     groups: dict[str, list[Launch]] = {}
     for name, launch in launches:
         groups.setdefault(name, []).append(launch)
@@ -174,7 +176,7 @@ def accesses_of(launches: Sequence[tuple[str, Launch]]) -> dict[str, float]:
 
 
 def times_of(launches: Sequence[tuple[str, Launch]]) -> dict[str, float]:
-    """Mean time of a launch of each kernel."""
+    """The mean time of a launch in nanoseconds, by kernel."""
     return {each.name: each.duration_ns for each in kernels_of(launches) if each.duration_ns is not None}
 
 

@@ -1,4 +1,4 @@
-"""An advice as one HTML file that needs nothing else."""
+"""Writes advice as one HTML file, which needs no other file and no network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from gpuheap.host.summary import time_words
 
 
 def write_page(path: Path, advice: Advice) -> Path:
-    """Raises UserError for a path that cannot be written."""
+    """Writes the page and returns its path. Raises UserError if it cannot be written."""
     session = advice.session
     return write_html(
         path,

@@ -45,7 +45,7 @@ def all_pictures(advice: Advice) -> dict[str, str]:
         if any(max(each) > 0 for each in values.values()):
             found[name] = histograms(name, title, values, modes)
     for name, title, rows in (
-        ("calls", "calls by what they do", advice.calls), ("functions", "driver functions", advice.functions),
+        ("calls", "calls by their kind", advice.calls), ("functions", "driver functions", advice.functions),
         ("launches", "launch calls by kernel", advice.launches), ("kernels", "kernels on the device", advice.kernels),
     ):  # fmt: skip
         if rows and rows[0].ratios:
@@ -56,7 +56,7 @@ def all_pictures(advice: Advice) -> dict[str, str]:
 def histograms(name: str, title: str, values: Mapping[str, Sequence[float]], modes: Sequence[str]) -> str:
     """Draws a histogram for each mode above one shared axis, with the mean as a line."""
     everything = np.concatenate([np.asarray(each, dtype="f8") for each in values.values()])
-    # A few very long runs would squeeze all others into one bar: the last bar holds them.
+    # A few very long runs would squeeze all others into one bar, so the last bar holds every run above the 99.5th percentile.
     low, high = float(everything.min()), float(np.percentile(everything, 99.5))
     high = high if high > low else low * 1.01 + 1
     edges = np.linspace(low - 0.02 * (high - low), high + 0.02 * (high - low), BINS + 1)
@@ -76,7 +76,7 @@ def histograms(name: str, title: str, values: Mapping[str, Sequence[float]], mod
 
 
 def beside_plain(name: str, title: str, rows: Sequence[Normalised], modes: Sequence[str]) -> str:
-    """Draws a bar for each mode relative to `plain`, whose 1.00 is the line. The scale is logarithmic: half and double are equally far from 1.00."""
+    """Draws a bar for each mode: its time over that of `plain`, from the line at 1.00. The scale is logarithmic: half and double have equal bars."""
     shown = [row for row in rows[:ROWS_SHOWN] if any(ratio for ratio in row.ratios.values())]
     others = [mode for mode in modes if any(mode in row.ratios for row in shown)]
     if not shown:

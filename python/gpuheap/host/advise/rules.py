@@ -1,5 +1,8 @@
-"""The paper's six rules for the choice of a method (6.3.1), as hypotheses over what is known of a program. The paper measured on a board whose CPU and GPU
-share their memory; on a card with memory of its own they may fail, so they only break ties between what was measured."""
+"""The paper's six rules for the choice of a method (section 6.3.1; docs/host.md), evaluated as hypotheses about a program.
+
+The paper measured on a board whose CPU and GPU share their memory. The rules may fail on a card with its own memory, so they only choose among
+modes that the measurements cannot tell apart.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ FIRED, SILENT, UNKNOWN = "fired", "silent", "unknown"
 # Where the paper gives no number, the number is the project's, and the comment says so.
 HIGH_HIT_RATE = 0.9
 LARGE_BYTES = 4 << 20  # the paper's 4 MB: its table counts 1024 x 1024 floats as exactly that
-MANY_LAUNCHES = 100  # ours: between the 24 and the 382 that the paper calls few and many
-COALESCED_EXCESS = 0.01  # ours, for its "no excess sectors"
-MANY_STALLED = 0.9  # ours, of the resident warps
-ZERO_COPY_TRAFFIC = 2.0  # ours: bytes that kernels move for each byte copied
+MANY_LAUNCHES = 100  # the project's: the paper calls 24 launches few and 382 many
+COALESCED_EXCESS = 0.01  # the project's: the share of excess sectors up to which the paper's "no excess sectors" counts as met
+MANY_STALLED = 0.9  # the project's: a share of the resident warps
+ZERO_COPY_TRAFFIC = 2.0  # the project's: the bytes that kernels move for each byte copied, above which zero-copy gets a warning
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,12 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Metrics:
-    """The program's kernels as one: rates are weighted by the time of the kernels. None: not known."""
+    """The metrics of all of a program's kernels together. Rates are means, weighted by the kernels' times. A metric is None if it is not known."""
 
     l1_hit: float | None = None
     l2_hit: float | None = None
     excess: float | None = None  # the share of sectors that coalesced accesses would save
-    shared_bytes: float | None = None  # the largest of a block
+    shared_bytes: float | None = None  # the shared memory of a block, the largest of all kernels
     stalled: float | None = None
     l1_requests: float | None = None
     dram_bytes: float | None = None
@@ -102,8 +105,11 @@ def judge_rules(program: Program, metrics: Metrics) -> Judgement:
 
 
 def judge_steady(calls: Mapping[str, Mapping[str, int | None]], fastest: Sequence[str]) -> tuple[Rule, ...]:
-    """The paper's rules for a running program (6.3.2). `calls`: tops of the distributions of kinds of calls, by kind and mode. `fastest`: the modes that
-    are not told apart from the one with the least time in the steady state; none where nothing can be said."""
+    """The paper's rules for the steady state of a program (section 6.3.2).
+
+    `calls`: by kind of call and by mode, the number of tops of the distribution of times. `fastest`: the mode with the least time in the steady state,
+    and the modes that cannot be told apart from it; empty if there are too few runs.
+    """
     mapped, traditional = ("zero-copy", "unified"), (PLAIN, "device")
     known = [(mode, tops) for kind in ("allocate", "copy") for mode, tops in calls.get(kind, {}).items() if tops is not None]
     several = sorted({mode for mode, tops in known if mode in traditional and tops > 1})
@@ -127,7 +133,7 @@ def _hit_rates(metrics: Metrics) -> tuple[bool | None, str]:
     words = ", ".join(f"{name} {rate:.0%}" for name, rate in rates)
     if any(rate <= HIGH_HIT_RATE for _, rate in rates):
         return False, words  # one low value decides
-    return (True, words) if len(rates) == 2 else (None, words + " known alone" if words else "hit rates are not known")
+    return (True, words) if len(rates) == 2 else (None, words + ", the other rate is not known" if words else "hit rates are not known")
 
 
 def _coalesced(metrics: Metrics) -> tuple[bool | None, str]:
@@ -156,4 +162,4 @@ def _caution(program: Program, metrics: Metrics) -> str:
     ratio = metrics.dram_bytes / program.copied_bytes
     if ratio <= ZERO_COPY_TRAFFIC:
         return ""
-    return f"profiled kernels move {ratio:.3g} bytes for each byte copied: on a card with memory of its own zero-copy sends them over the bus"
+    return f"profiled kernels move {ratio:.3g} bytes for each byte copied: on a card with its own memory, zero-copy sends them over the bus"

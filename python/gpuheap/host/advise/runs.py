@@ -21,11 +21,11 @@ from gpuheap.host.trace import read_trace
 from gpuheap.running.process import run_process
 from gpuheap.units import format_seconds
 
-FAILURES_IN_A_ROW = 3  # after so many, a mode is measured no further
+FAILURES_IN_A_ROW = 3  # after this many failed runs in a row, a mode is not measured any more
 
 
 def digest(output: Path, ignored: Sequence[re.Pattern[bytes]]) -> str:
-    """The checksum of all bytes, or of the lines that match no pattern."""
+    """The SHA-256 of a program's output; with patterns, of the lines that match none of them."""
     found = hashlib.sha256()
     with output.open("rb") as file:
         if not ignored:
@@ -62,8 +62,11 @@ class Campaign:
 
 
 def measure(campaign: Campaign, told: Callable[[str, int, int, float | None], None]) -> bool:
-    """Each round runs each mode once. The first mode changes from round to round. `told` is called before each run with the mode, the runs done, all runs
-    and the seconds left. A mode that failed three times in a row is left out of further rounds. Returns False if interrupted; measured runs are kept."""
+    """Makes the runs. Each round runs each mode once, and begins with another mode than the round before.
+
+    A mode that failed FAILURES_IN_A_ROW times is left out of further rounds. Before each run, `told` is called with the mode, the number of runs
+    done, the number of all runs, and the seconds left. Returns False if interrupted; the finished runs are kept.
+    """
     failures = dict.fromkeys(campaign.environments, 0)
     spent: dict[str, list[float]] = {mode: [] for mode in failures}
     done = 0
@@ -92,7 +95,10 @@ def measure(campaign: Campaign, told: Callable[[str, int, int, float | None], No
 
 @contextmanager
 def _remembering_interrupts(came: threading.Event) -> Iterator[None]:
-    """Handles Ctrl-C even if the shell started this process in the background, with the signal ignored, or if Python drops the exception, as in a finaliser."""
+    """Sets `came` and raises KeyboardInterrupt at Ctrl-C, even if a shell started this process in the background with the signal ignored.
+
+    Python drops an exception that is raised in a finaliser. `came` then still tells of the interruption.
+    """
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         came.set()
@@ -120,7 +126,7 @@ def run_once(campaign: Campaign, mode: str, number: int) -> Sample:
     output, errors = campaign.folder / "output", campaign.folder / "errors"
     ended = run_process(campaign.words, campaign.environments[mode], output, errors, campaign.limit_s)
     if ended.code is None or ended.code < 0:
-        # The last lines of its output help to see why.
+        # The last lines of the program's standard error may say why.
         said = errors.read_text(encoding="utf-8", errors="replace").splitlines()[-3:]
         why = [f"killed after {format_seconds(campaign.limit_s)}"] if ended.code is None else [f"ended by signal {-ended.code}"]
         status, code = (TIMEOUT, -1) if ended.code is None else (FAILED, 128 - ended.code)

@@ -1,4 +1,4 @@
-"""The measurements of a program's run, and the folder that keeps all runs: about.json and samples.jsonl, a line for each run, written as it ends."""
+"""The measurements of a program's runs, and the folder that keeps them: about.json, and samples.jsonl with a line that is written when a run ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True)
 class Sample:
-    """One run. Times in nanoseconds; those of calls are as the program waits for them."""
+    """One run. Times are in nanoseconds. The time of a call is the time for which the program waits for it."""
 
     mode: str
     round: int
@@ -32,16 +32,16 @@ class Sample:
     output: str  # the digest of its output
     total_ns: int  # of the process, from its start to its end
     span_ns: int = 0  # from the first driver call to the last
-    calls: dict[str, int] = field(default_factory=dict)  # time by what calls do: measure.KINDS
+    calls: dict[str, int] = field(default_factory=dict)  # time by kind of call: measure.KINDS
     functions: dict[str, int] = field(default_factory=dict)  # time by driver function
     launches: dict[str, int] = field(default_factory=dict)  # time of launch calls by kernel
-    counters: dict[str, int] = field(default_factory=dict)  # of the pools
+    counters: dict[str, int] = field(default_factory=dict)  # the pools' counters: measure.COUNTED
     messages: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """Nsight Compute's metrics of a kernel, over its profiled launches; None if it reports none."""
+    """Nsight Compute's metrics of a kernel over its profiled launches. A metric is None if Nsight Compute does not report it."""
 
     name: str
     launches: int
@@ -49,8 +49,8 @@ class Kernel:
     l1_hit: float | None = None  # 0..1
     l2_hit: float | None = None
     shared_bytes: float | None = None  # of a block
-    sectors: float | None = None  # of global memory, in all
-    ideal_sectors: float | None = None
+    sectors: float | None = None  # the sectors of global memory that all launches access
+    ideal_sectors: float | None = None  # the sectors that coalesced accesses would need
     l1_requests: float | None = None
     dram_bytes: float | None = None
     stalled: float | None = None  # the share of resident warps that are stalled
@@ -59,7 +59,7 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Program:
-    """The program's own characteristics (5.1 of the paper), from the traced run; the same in every mode."""
+    """The program's characteristics (section 5.1 of the paper), from the traced run. They are the same in every mode."""
 
     allocations: int
     frees: int
@@ -73,7 +73,7 @@ class Program:
 
 @dataclass(frozen=True)
 class Session:
-    """Everything that a verdict is computed from."""
+    """The data from which verdicts are computed."""
 
     command: tuple[str, ...]
     modes: tuple[str, ...]  # PLAIN first
@@ -98,7 +98,7 @@ def append_sample(folder: Path, sample: Sample) -> None:
 
 
 def read_session(folder: Path) -> Session:
-    """Reads a kept folder. Raises UserError for any other folder. A last line that was torn off by the end of the process is left out."""
+    """Reads a folder that `gpuheap host advise` wrote. Raises UserError for any other folder. An incomplete last line of a killed process is skipped."""
     try:
         about = json.loads(read_text(folder / ABOUT))
         lines = read_text(folder / SAMPLES).split("\n") if (folder / SAMPLES).exists() else [""]

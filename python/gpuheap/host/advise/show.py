@@ -35,7 +35,7 @@ def line_cells(line: Line) -> tuple[str, ...]:
     return (line.mode, format_count(spread.runs), *(time_words(value) for value in times), ratio_words(line.to_plain), shape_words(spread.tops))
 
 
-LINE_HEADS = ("mode", "runs", "mean", "deviation", "median", "5th percentile", "95th", "longest", "to plain (95 %)", "distribution")
+LINE_HEADS = ("mode", "runs", "mean", "deviation", "median", "5th percentile", "95th", "longest", "mean over plain's (95 %)", "distribution")
 
 
 def factor_cell(value: float | None) -> str:
@@ -59,7 +59,7 @@ def decision_words(advice: Advice) -> str:
         words += "; against it " + ", ".join(f"rule {rule.number} ({' or '.join(rule.modes)})" for rule in rules.conflicts)
     held = advice.verdicts[0].fastest
     if held.mode is not None:
-        words += "; measuring " + ("agrees, or cannot tell" if set(held.equals) & set(rules.decided.modes) else f"says otherwise: {held.mode}")
+        words += "; the measurements " + ("agree, or do not decide" if set(held.equals) & set(rules.decided.modes) else f"favour {held.mode}")
     return words
 
 
@@ -96,7 +96,7 @@ def print_advice(console: Console, advice: Advice) -> None:
         _print_mode(console, mode)
     for verdict in advice.verdicts:
         _print_verdict(console, verdict)
-    for title, rows in (("time of calls by what they do", advice.calls), ("time on the device by kernel", advice.kernels)):
+    for title, rows in (("time of calls by their kind", advice.calls), ("time on the device by kernel", advice.kernels)):
         _print_normalised(console, title, rows)
     _print_rules(console, advice)
     if session.kernels:
@@ -159,7 +159,7 @@ def _table(*heads: str, title: str) -> Table:
 
 
 def as_json(advice: Advice) -> dict[str, Any]:
-    """Times in nanoseconds; a distribution's number of tops is null under FEWEST_FOR_SHAPES runs."""
+    """The advice as JSON. Times are in nanoseconds. A distribution's number of tops is null under FEWEST_FOR_SHAPES runs."""
     found = asdict(advice)
     found["session"].pop("samples")
     return {**found, "fewest_runs_for_distributions": FEWEST_FOR_SHAPES}

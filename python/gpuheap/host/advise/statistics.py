@@ -12,7 +12,7 @@ FEWEST_FOR_MEANS = 5
 FEWEST_FOR_SHAPES = 100  # with fewer samples nothing is said about a distribution
 _RESAMPLES = 2000
 _GRID = 512
-_VALLEY = 0.7  # two tops are one unless the density between them falls below this part of the lower one
+_VALLEY = 0.7  # two tops count as one unless the density between them falls below this share of the lower top's density
 _LEAST_MASS = 0.06  # the share of the samples that a top must have
 
 
@@ -38,7 +38,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class Ratio:
-    """The ratio of one series to another, with the interval that contains it in 95 of 100 cases."""
+    """The ratio of one series to another, with its 95 % confidence interval from `low` to `high`."""
 
     value: float
     low: float
@@ -58,12 +58,15 @@ def spread_of(values: Sequence[float]) -> Spread:
 
 
 def ratio_of_means(values: Sequence[float], base: Sequence[float]) -> Ratio | None:
-    """Computed by bootstrap, which assumes nothing about the distributions. None: too few runs, or nothing to divide by."""
+    """The ratio of two means. Its interval is from a bootstrap, which assumes nothing about the distributions.
+
+    None with fewer than FEWEST_FOR_MEANS runs, or if the mean of `base` is not positive.
+    """
     return _ratio(values, base, lambda data: data.mean(axis=-1), FEWEST_FOR_MEANS)
 
 
 def ratio_of_widths(values: Sequence[float], base: Sequence[float]) -> Ratio | None:
-    """The ratio of two distributions' widths, each divided by its own median."""
+    """The ratio of two distributions' widths, each divided by its own median. None with fewer than FEWEST_FOR_SHAPES runs, or if that of `base` is 0."""
     return _ratio(values, base, _widths, FEWEST_FOR_SHAPES)
 
 
@@ -89,8 +92,10 @@ def _ratio(values: Sequence[float], base: Sequence[float], measure, fewest: int)
 
 
 def num_tops(values: Sequence[float] | NDArray[np.float64]) -> int:
-    """How many tops the distribution has: of a density estimate over the logarithms, less those that a valley hardly parts from their neighbour, or that few
-    samples make."""
+    """The number of tops of the distribution: local maxima of a density estimate over the logarithms.
+
+    A top counts only if a deep enough valley separates it from its neighbours, and if enough of the samples belong to it.
+    """
     data = np.sort(np.log(np.maximum(np.asarray(values, dtype="f8"), 1e-9)))
     quarters = np.percentile(data, (25, 75))
     scale = min((s for s in (data.std(), (quarters[1] - quarters[0]) / 1.349) if s > 0), default=0.0)

@@ -1,4 +1,4 @@
-"""From samples to advice: pure functions, so that a kept folder is judged again without running anything."""
+"""Computes advice from samples. Nothing is run, so the samples of a kept folder can be judged again."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from gpuheap.host.advise.rules import Judgement, Metrics, Rule, judge_rules, jud
 from gpuheap.host.advise.samples import OK, PLAIN, TIMEOUT, Sample, Session, of_mode
 from gpuheap.host.advise.statistics import FEWEST_FOR_MEANS, FEWEST_FOR_SHAPES, Ratio, Spread, ratio_of_means, ratio_of_widths, spread_of
 
-# The calls that a program repeats once it is set up: 6.3.2 leaves allocation and freeing out.
+# The kinds of calls that a program repeats in its steady state. Section 6.3.2 of the paper leaves out allocation and freeing.
 STEADY = ("copy", "set", "prefetch", "launch", "synchronise")
 WHOLE_PROGRAM, STEADY_STATE = "whole program", "steady state"
 
 
 @dataclass(frozen=True)
 class Mode:
-    """How a mode fared. `barred` says why it cannot be recommended; "" where it can."""
+    """The outcome of a mode's runs. `barred` says why the mode cannot be recommended; "" if it can."""
 
     name: str
     runs: int  # the number of runs that ended well
@@ -53,7 +53,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Normalised:
-    """A driver function, a kernel or a kind of call: each mode's mean as a multiple of plain's. None: it does not occur there."""
+    """A driver function, a kernel or a kind of call: each mode's mean as a multiple of plain's; None if it does not occur in the mode."""
 
     name: str
     plain_ns: float
@@ -71,9 +71,9 @@ class Advice:
     calls: tuple[Normalised, ...]  # calls by their purpose
     functions: tuple[Normalised, ...]
     launches: tuple[Normalised, ...]  # time of launch calls by kernel
-    kernels: tuple[Normalised, ...]  # time on the device; empty where it is not known
-    shapes: dict[str, dict[str, int | None]]  # tops of each kind of call's distribution, by kind and mode
-    unknown: tuple[str, ...]  # what could not be determined, and why
+    kernels: tuple[Normalised, ...]  # time on the device; empty if it is not known
+    shapes: dict[str, dict[str, int | None]]  # the number of tops of the distribution of times, by kind of call and mode
+    unknown: tuple[str, ...]  # sentences about facts that could not be determined, with the reason
 
 
 def whole_program(sample: Sample) -> float:
@@ -113,7 +113,7 @@ def judge(session: Session) -> Advice:
 
 
 def good_samples(session: Session, mode: str) -> list[Sample]:
-    """The runs that count: those that ended as plain did, with the same output where that can be compared."""
+    """The runs that count: those with plain's exit code and, if all plain runs have the same output, with that output."""
     code, output = _expected(session)
     samples = [sample for sample in of_mode(session.samples, mode) if sample.status == OK and sample.code == code]
     return samples if mode == PLAIN or output is None else [sample for sample in samples if sample.output == output]
@@ -132,10 +132,10 @@ def mode_of(session: Session, name: str) -> Mode:
     limits = sum(1 for sample in samples if sample.status == TIMEOUT)
     if len(ended) < len(samples):
         words = f"{limits} runs exceeded the time limit" if limits else f"{len(samples) - len(ended)} runs could not be started or were ended by a signal"
-        return Mode(name, len(good), f"of {len(samples)} runs {words}", notes)
+        return Mode(name, len(good), f"of {len(samples)} runs, {words}", notes)
     others = Counter(sample.code for sample in ended if sample.code != code)
     if others:
-        return Mode(name, len(good), f"it ended {others.total()} of {len(samples)} times with code {others.most_common(1)[0][0]}, plain with {code}", notes)
+        return Mode(name, len(good), f"it ended {others.total()} of {len(samples)} times with code {others.most_common(1)[0][0]}, and plain with {code}", notes)
     if name == PLAIN:
         return Mode(name, len(good), "", notes)
     if output is None:
@@ -150,7 +150,7 @@ def mode_of(session: Session, name: str) -> Mode:
 
 
 def _expected(session: Session) -> tuple[int | None, str | None]:
-    """The exit code and the output of plain runs. No output: they differ from each other."""
+    """The exit code of most plain runs and the digest of their output, which is None if the outputs differ from each other."""
     plain = [sample for sample in of_mode(session.samples, PLAIN) if sample.status == OK]
     if not plain:
         return None, None
@@ -159,7 +159,7 @@ def _expected(session: Session) -> tuple[int | None, str | None]:
 
 
 def verdict_of(scope: str, values: Mapping[str, Sequence[float]], allowed: set[str], rules: Judgement) -> Verdict:
-    """The best by `values`, which are by mode. Modes that are not allowed are shown and never chosen."""
+    """Compares the modes by `values`, which has each mode's values. Modes that are not allowed are shown, but never chosen."""
     plain = values.get(PLAIN, ())
     lines = [Line(name, spread_of(found), ratio_of_means(found, plain) if name != PLAIN else None) for name, found in values.items()]
     lines.sort(key=lambda line: (line.spread.mean, line.mode))
@@ -172,7 +172,7 @@ def fastest_of(values: Mapping[str, Sequence[float]], rules: Judgement) -> Choic
     if not enough:
         return Choice(None, (), f"means are compared from {FEWEST_FOR_MEANS} runs on")
     if max(max(found) for found in enough.values()) <= 0:
-        return Choice(None, (), "the program spends no time on it")
+        return Choice(None, (), "all its times are 0")
     best = min(enough, key=lambda name: (sum(enough[name]) / len(enough[name]), name))
     return _choice(best, [name for name in enough if name == best or _same(ratio_of_means(enough[name], enough[best]))], rules, "its mean is the least")
 
@@ -185,7 +185,7 @@ def steadiest_of(values: Mapping[str, Sequence[float]], rules: Judgement) -> Cho
         why = f"distributions are not judged under {FEWEST_FOR_SHAPES} runs of a mode: there are {most}; use --runs {FEWEST_FOR_SHAPES} or more"
         return Choice(None, (), why)
     if max(max(found) for found in enough.values()) <= 0:
-        return Choice(None, (), "the program spends no time on it")
+        return Choice(None, (), "all its times are 0")
     spreads = {name: spread_of(found) for name, found in enough.items()}
     fewest = min(spread.tops or 1 for spread in spreads.values())
     single = {name: found for name, found in enough.items() if (spreads[name].tops or 1) == fewest}
@@ -199,10 +199,10 @@ def _same(ratio: Ratio | None) -> bool:
 
 
 def _choice(best: str, equals: list[str], rules: Judgement, reason: str) -> Choice:
-    """Chooses among modes that measuring cannot tell apart: by the deciding rule; else plain, as it changes nothing; else the best measured."""
+    """Chooses among modes that the measurements cannot tell apart: one that the deciding rule recommends; else plain, which changes nothing; else `best`."""
     if len(equals) == 1:
         return Choice(best, (best,), f"measured: {reason}")
-    others = f"measuring does not tell {_listed(equals)} apart"
+    others = f"the measurements do not tell {_listed(equals)} apart"
     decided = rules.decided
     wanted = [name for name in equals if decided is not None and name in decided.modes]
     if decided is not None and wanted and len(wanted) < len(equals):
@@ -217,7 +217,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def normalised(good: Mapping[str, Sequence[Sample]], part: Callable[[Sample], Mapping[str, float]]) -> tuple[Normalised, ...]:
-    """Calls in the order of the plain run's times, the longest first. Calls that the plain run lacks are left out."""
+    """The mean times of each name as multiples of plain's, the longest plain time first. Names that plain lacks are left out."""
     means: dict[str, dict[str, float]] = {}
     for mode, samples in good.items():
         for name in {name for sample in samples for name in part(sample)}:
@@ -241,7 +241,7 @@ def _kernel_times(session: Session) -> tuple[Normalised, ...]:
 
 
 def _shapes(good: Mapping[str, Sequence[Sample]]) -> dict[str, dict[str, int | None]]:
-    """The kinds of calls that section 6.3.2 of the paper looks at: copies and allocations."""
+    """The number of tops by kind of call and mode, for allocations and copies, which section 6.3.2 of the paper examines, and for launches."""
     found: dict[str, dict[str, int | None]] = {}
     for kind in ("allocate", "copy", "launch"):
         tops = {mode: spread_of([sample.calls.get(kind, 0) for sample in samples]).tops for mode, samples in good.items()}
@@ -254,9 +254,9 @@ def _unknown(session: Session, rules: Judgement) -> tuple[str, ...]:
     found = []
     if session.profiler and rules.unknown:
         numbers = ", ".join(str(rule.number) for rule in rules.unknown)
-        why = session.profiler + (", without what they need" if session.kernels else "")
+        why = session.profiler + (", without the metrics that they need" if session.kernels else "")
         found.append(f"{'rule' if len(rules.unknown) == 1 else 'rules'} {numbers} could not be evaluated: {why}")
     if session.program.launches and not session.kernel_times:
-        where = "a trace holds the host's calls, and a wait for a kernel counts in the call that waits"
+        where = "a trace holds the host's calls, and the time of a wait for a kernel belongs to the call that waits"
         found.append(f"times of kernels and copies on the device are not known: {where}")
     return tuple(found)

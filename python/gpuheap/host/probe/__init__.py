@@ -1,1 +1,1 @@
-"""`gpuheap host probe`: the characteristics of the driver's allocators, from outside."""
+"""`gpuheap host probe`: measures the characteristics of the driver's allocators from outside."""

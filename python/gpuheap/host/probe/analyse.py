@@ -1,7 +1,8 @@
-"""The characteristics of an allocator from addresses, free memory and times: pure functions.
+"""Computes the characteristics of an allocator from addresses, free memory and times.
 
-A block's slot is the distance to its neighbour, so it holds whatever the allocator puts between blocks. Neighbours are found by address, as allocators hand out
-blocks upwards, downwards or out of what was freed before."""
+A block's slot is the distance to its neighbour, so it includes what the allocator puts between blocks. Neighbours are found by address, because
+allocators hand out blocks upwards, downwards, or from memory that was freed before.
+"""
 
 from __future__ import annotations
 
@@ -23,18 +24,18 @@ FEW = 4  # the fewest blocks from which a slot can be determined
 
 @dataclass(frozen=True)
 class Bin:
-    """The requests of `first` to `last` bytes (of the sizes asked for) get slots of one size."""
+    """The requested sizes from `first` to `last` bytes get slots of one size."""
 
     first: int
     last: int
     slot_bytes: int
-    request: float  # median time of a request
-    release: float
+    request: float  # median time of a request: nanoseconds, or cycles for malloc in kernels
+    release: float  # median time of a free
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How slots follow from sizes. multiples: the next multiple of `step`, and `overhead` more. powers: the next power of two, at least `step`."""
+    """The rule that gives the slot of a size. multiples: the next multiple of `step`, plus `overhead`. powers: the next power of two, at least `step`."""
 
     kind: str
     step: int
@@ -52,7 +53,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Stretch:
-    """The sizes from `first` to `last` (of those asked for), and the rule that explains their slots, if any."""
+    """The requested sizes from `first` to `last`, and the rule that explains their slots; None if no rule does."""
 
     first: int
     last: int
@@ -61,7 +62,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Memory that the allocator took at a time while it served requests of `first` to `last` bytes; 0: each request took its own."""
+    """`chunk_bytes` is the memory that the allocator took at a time while it served requests of `first` to `last` bytes; 0: each request took its own."""
 
     first: int
     last: int
@@ -70,7 +71,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class KernelTimes:
-    """Medians of the first kernel after a request; None: there was no such request."""
+    """Median times of the first kernel after a request, in nanoseconds; None if there was no such request."""
 
     after_new_memory: float | None  # after a request for which the allocator took memory from the driver
     after_other: float | None
@@ -81,7 +82,7 @@ class KernelTimes:
 class Allocator:
     name: str
     requests: int
-    granularity: int | None  # every address is the first plus a multiple of it
+    granularity: int | None  # the largest power of two that divides every address
     rules: tuple[Stretch, ...]  # of the slots
     bins: tuple[Bin, ...]
     chunks: tuple[Chunk, ...]
@@ -103,7 +104,7 @@ def distances(addresses: Sequence[int]) -> list[int]:
 
 
 def slot_of(series: Series) -> int | None:
-    """The distance that most neighbours have, the least of several; None: too few blocks, or no distance is common."""
+    """The most frequent distance between neighbours, the smallest of equally frequent ones. None if there are too few blocks or too few equal distances."""
     found = [each for each in distances([address for address in series.addresses if address]) if each >= series.bytes]
     if len(found) + 1 < FEW:
         return None
@@ -113,7 +114,7 @@ def slot_of(series: Series) -> int | None:
 
 
 def bins_of(all_series: Sequence[Series]) -> tuple[Bin, ...]:
-    """The bins: neighbouring sizes with equal slots are one bin."""
+    """The bins. Neighbouring sizes with equal slots are one bin."""
     found: list[Bin] = []
     times: list[tuple[list[int], list[int]]] = []
     for series in sorted(all_series, key=lambda each: each.bytes):
@@ -132,8 +133,11 @@ def bins_of(all_series: Sequence[Series]) -> tuple[Bin, ...]:
 
 
 def rules_of(slots: Mapping[int, int]) -> tuple[Stretch, ...]:
-    """The sizes in order, as few stretches that each obey a rule: the rule that holds longest, then the coarsest. Sizes that no rule explains for FEW
-    sizes is left without one. A rule may miss a tenth of its sizes, as a block that was put into a hole has another neighbour; but not the last ones."""
+    """Divides the sizes, in order, into stretches that each obey a rule: the rule that holds for the most sizes, and of equal ones the coarsest.
+
+    A rule must hold for at least FEW sizes; sizes without such a rule get none. A rule may miss a tenth of its sizes, because a block that was put
+    into a hole has another neighbour, but none of the last three.
+    """
     sizes = np.array(sorted(slots), dtype="i8")
     found: list[Stretch] = []
     first = 0
@@ -183,20 +187,22 @@ def new_memory(series: Series) -> list[int]:
 
 
 def chunk_of(series: Series) -> int | None:
-    """The bytes that the allocator takes at a time: by free memory where it falls, else by the length of gapless runs of blocks. 0: each request takes its
-    own; None: nothing tells."""
+    """The bytes that the allocator takes at a time: the most frequent fall of free memory or, if free memory never falls, the length of gapless runs.
+
+    0 if each request takes its own memory; None if neither measure gives an answer.
+    """
     falls = new_memory(series)
     if any(falls):
         if all(falls) and len(falls) >= FEW:
             return 0
-        # Another process, or the driver itself, may take memory too: the most frequent fall counts.
+        # Another process, or the driver itself, may take memory too, so the most frequent fall counts.
         counts = Counter(fall for fall in falls if fall)
         fall, count = min(counts.items(), key=lambda pair: (-pair[1], pair[0]))
         return fall if count >= REGULAR * counts.total() else None
     slot = slot_of(series)
     if slot is None:
         return None
-    inner = [length * slot for length in gapless_runs(series.addresses, slot)[1:-1]]  # the first may have begun before, the last goes on
+    inner = [length * slot for length in gapless_runs(series.addresses, slot)[1:-1]]  # the first and the last run may be cut off
     return min(Counter(inner).items(), key=lambda pair: (-pair[1], pair[0]))[0] if inner else None
 
 
@@ -212,7 +218,7 @@ def gapless_runs(addresses: Sequence[int], slot: int) -> list[int]:
 
 
 def chunks_of(all_series: Sequence[Series]) -> tuple[Chunk, ...]:
-    """The series by size. If there are several of one size, the one with the most requests counts."""
+    """The chunks by size. Neighbouring sizes with equal chunks are one. Of several series of one size, that with the most requests counts."""
     longest: dict[int, Series] = {}
     for series in all_series:
         if series.bytes not in longest or len(series.addresses) > len(longest[series.bytes].addresses):
@@ -241,7 +247,7 @@ def kernel_times(all_series: Sequence[Series]) -> KernelTimes:
 
 
 def analyse(name: str, all_series: Sequence[Series]) -> Allocator:
-    """`all_series` of one allocator."""
+    """Computes the characteristics of one allocator from all of its series."""
     slots = slots_of(all_series)
     many = [series for series in all_series if len(series.addresses) >= FEW]
     served = [series for series in all_series if series.free_bytes]

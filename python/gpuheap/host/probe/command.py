@@ -21,10 +21,10 @@ REPORT, CSV = "report.html", "requests.csv"
 
 
 def probed(allocators: Sequence[str], budget: int, folder: Path, source: Path | None, print_json: bool) -> int:
-    """Measures the series, or reads those that the folder `source` keeps; analyses, prints, and writes page and CSV. Returns the exit code."""
+    """Measures the series, or reads those in the folder `source`. Then prints the analysis, and writes the page and the CSV. Returns the exit code."""
     complete = True
     if source is None:
-        folder = prepare(folder, (LINES, REPORT, CSV), "what is found")
+        folder = prepare(folder, (LINES, REPORT, CSV), "the results")
         complete = _ask_all(allocators, budget, folder)
     else:
         folder = source
@@ -39,7 +39,7 @@ def probed(allocators: Sequence[str], budget: int, folder: Path, source: Path | 
         print_found(console, machine, found, allocators)
         console.print(f"report: {find_layout().shown(page.resolve())}", soft_wrap=True)
     if not complete:
-        print("gpuheap: interrupted: this is what was asked so far", file=sys.stderr)
+        print("gpuheap: interrupted: these are the results so far", file=sys.stderr)
     return 0 if complete else EXIT_INTERRUPTED
 
 
@@ -50,7 +50,7 @@ def _ask_all(allocators: Sequence[str], budget: int, folder: Path) -> bool:
             for name in allocators:
                 if asked.machine.lacks.get(name):
                     continue
-                print(f"gpuheap: asking {'malloc in kernels' if name == KERNEL else name}", file=sys.stderr)
+                print(f"gpuheap: measuring {'malloc in kernels' if name == KERNEL else name}", file=sys.stderr)
                 for _ in _series(asked, name, budget):
                     pass
         except KeyboardInterrupt:
@@ -63,7 +63,7 @@ def _series(asked: Asked, name: str, budget: int) -> Iterator[Series]:
 
 
 def write_page(path: Path, machine: Machine, all_series: Sequence[Series], found: Sequence[Allocator], asked: Sequence[str]) -> Path:
-    """Raises UserError for a path that cannot be written."""
+    """Writes the page and returns its path. Raises UserError if it cannot be written."""
     from gpuheap.host.probe.pictures import all_pictures
 
     return write_html(

@@ -1,4 +1,4 @@
-"""The pictures of a probe."""
+"""Draws the pictures of a probe."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def times(name: str, title: str, all_series: Sequence[Series]) -> str:
 
 
 def kernels_after(all_series: Sequence[Series]) -> str:
-    """The first kernel after each request: a cross where the request took memory from the driver, a dot elsewhere; beside each its series' size."""
+    """Draws the time of the first kernel after each request over the request's size: a cross if the request took memory from the driver, else a dot."""
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot()

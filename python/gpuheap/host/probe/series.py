@@ -28,24 +28,24 @@ class Machine:
     device: str
     driver: int
     memory_bytes: int
-    heap_bytes: int  # of malloc in kernels
+    heap_bytes: int  # the size of the heap of malloc in kernels
     lacks: dict[str, str]  # by allocator: why it cannot be measured; "" if it can
 
 
 @dataclass(frozen=True)
 class Series:
-    """Requests to one allocator, all blocks live until the last was made. Times in nanoseconds; of malloc in kernels, cycles."""
+    """Equal requests to one allocator. All blocks live until the last request was made. Times are in nanoseconds; for malloc in kernels, in cycles."""
 
     allocator: str
     bytes: int
     addresses: tuple[int, ...]
     request: tuple[int, ...]
     release: tuple[int, ...]
-    kernel: tuple[int, ...] = ()  # of the first kernel after each request, on the host's clock, from launch to end
-    again: tuple[int, ...] = ()  # of the same kernel right after
-    free_bytes: tuple[int, ...] = ()  # of the device, after each request
+    kernel: tuple[int, ...] = ()  # the first kernel after each request, from launch to end, by the host's clock
+    again: tuple[int, ...] = ()  # the same kernel, launched again right after
+    free_bytes: tuple[int, ...] = ()  # the device's free memory after each request
     free_bytes_before: int = 0
-    free_bytes_released: int = 0  # after all were freed
+    free_bytes_released: int = 0  # after all blocks were freed
     error: int = 0  # the driver's error that ended the series early; 0: none
 
 
@@ -68,7 +68,7 @@ def find_program(layout: Layout) -> Path:
     named = os.environ.get("GPUHEAP_HOST_PROBE")
     if named:
         if not Path(named).is_file():
-            raise UserError(f"GPUHEAP_HOST_PROBE is '{named}', which is not a file")
+            raise UserError(f"GPUHEAP_HOST_PROBE is '{named}', which is not a file: name {PROGRAM}, or unset it")
         return Path(named).resolve()
     places = [layout.build / preset / "tools" / "host" / "probe" / PROGRAM for preset in ("cuda", "host")]
     found = next((place for place in places if place.is_file()), None)
@@ -93,7 +93,7 @@ class Asked:
             self.machine = machine_of(self._next())
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             self.__exit__()
-            raise UserError(f"{program} is no {PROGRAM}: {error}") from None
+            raise UserError(f"{program} is not {PROGRAM}: {error}") from None
         except BaseException:
             self.__exit__()
             raise
@@ -110,7 +110,7 @@ class Asked:
         self._process.kill()
 
     def ask(self, allocator: str, size: int, num: int) -> Series:
-        """Returns the series. Raises UserError if the driver fails, except by a lack of memory."""
+        """Makes a series of `num` requests of `size` bytes. Raises UserError if the driver fails for another reason than a lack of memory."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{allocator} {size} {num}\n")
@@ -137,7 +137,7 @@ class Asked:
 
 
 def read_lines(folder: Path) -> tuple[Machine, list[Series]]:
-    """Reads what a probe kept in a folder. Raises UserError for any other folder. A truncated last line is left out."""
+    """Reads the series that a probe kept in a folder. Raises UserError for any other folder. A truncated last line is left out."""
     path = folder / LINES
     try:
         lines = read_text(path).split("\n")[:-1]

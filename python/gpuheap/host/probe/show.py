@@ -21,7 +21,17 @@ from gpuheap.units import format_bytes, format_count
 
 BINS_SHOWN = 16
 SIZES_SHOWN = 6
-HEADS = ("allocator", "requests", "granularity", "slots", "taken at a time", "kept after frees", "kernel after new memory", "after other requests", "again")
+HEADS = (
+    "allocator",
+    "requests",
+    "granularity",
+    "slots",
+    "taken at a time",
+    "kept after frees",
+    "kernel after new memory",
+    "after other requests",
+    "same kernel again",
+)
 BIN_HEADS = ("request", "slot", "time of a request", "of a free")
 REQUEST_COLUMNS = ("allocator", "bytes", "index", "address", "request", "release", "kernel_ns", "again_ns", "free_bytes", "unit")
 
@@ -34,7 +44,7 @@ def duration(allocator: str, value: float | None) -> str:
 
 def rule_words(rule: Rule | None) -> str:
     if rule is None:
-        return "by no rule"
+        return "no rule"
     if rule.kind == "powers":
         return f"powers of two, at least {format_bytes(rule.step)}"
     return f"multiples of {format_bytes(rule.step)}" + (f" and {format_bytes(rule.overhead)} more" if rule.overhead else "")
@@ -47,7 +57,7 @@ def slot_words(found: Allocator) -> str:
 
 
 def chunk_words(found: Allocator) -> str:
-    words = [("each its own" if each.chunk_bytes == 0 else format_bytes(each.chunk_bytes), _range(each.first, each.last)) for each in found.chunks]
+    words = [("each request its own" if each.chunk_bytes == 0 else format_bytes(each.chunk_bytes), _range(each.first, each.last)) for each in found.chunks]
     return _several([f"{what} ({sizes})" for what, sizes in words]) or "not seen"
 
 
@@ -77,14 +87,14 @@ def _range(first: int, last: int) -> str:
 
 
 def notes_of(machine: Machine, found: Sequence[Allocator], asked: Sequence[str]) -> list[str]:
-    notes = [f"{name} was not asked: {why}" for name, why in machine.lacks.items() if why and name in asked]
+    notes = [f"{name} was not measured: {why}" for name, why in machine.lacks.items() if why and name in asked]
     for each in found:
         if each.irregular:
             sizes = ", ".join(format_bytes(size) for size in each.irregular[:SIZES_SHOWN])
             more = f" and {len(each.irregular) - SIZES_SHOWN} more sizes" if len(each.irregular) > SIZES_SHOWN else ""
             notes.append(f"{each.name}: blocks of {sizes}{more} have no common distance, so their slots are not known")
         if each.unserved:
-            notes.append(f"{each.name}: requests of {', '.join(format_bytes(size) for size in each.unserved[:SIZES_SHOWN])} failed for want of memory")
+            notes.append(f"{each.name}: requests of {', '.join(format_bytes(size) for size in each.unserved[:SIZES_SHOWN])} failed because memory ran out")
     return notes
 
 
@@ -120,7 +130,7 @@ def as_json(machine: Machine, found: Sequence[Allocator], asked: Sequence[str]) 
 
 
 def write_csv(path: Path, all_series: Sequence[Series]) -> None:
-    """A row for each request."""
+    """Writes a row for each request."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(REQUEST_COLUMNS)

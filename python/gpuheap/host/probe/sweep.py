@@ -22,7 +22,7 @@ MOST_EDGES = 200  # the most series for the search of edges
 
 
 def sizes_up_to(most: int) -> list[int]:
-    """Each power of two from 4 on, the size 4 above it, and the middle between it and the next."""
+    """Each power of two from 4 on, the size 4 bytes above it, and the middle between it and the next power, up to `most`."""
     powers = [1 << power for power in range(2, most.bit_length())]
     return sorted({size for power in powers for size in (power, power + 4, power + power // 2) if size <= most})
 
@@ -61,7 +61,7 @@ def edges(ask: Callable[[int], Series], made: Sequence[Series]) -> Iterator[Seri
         if high > of_low.last or (of_low.rule is None and slots[low] != slots[high]):
             open_ends.append((low, high, of_low.rule))
     left = MOST_EDGES
-    # Ends: each pass takes an interval away and asks once; `left` bounds the passes.
+    # Ends: each pass removes an interval, and `left` bounds the passes that add intervals.
     while open_ends and left:
         low, high, rule = open_ends.pop(0)
         middle = (low + high) // 8 * 4
