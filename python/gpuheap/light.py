@@ -12,7 +12,8 @@ from gpuheap import __version__
 from gpuheap.errors import EXIT_FAILED, UserError
 from gpuheap.heaps.failures import HeapError
 
-_EXTRA = "pip install 'gpuheap[bench]'"
+# gpuheap is in no package index, where somebody else could take its name.
+_EXTRA = "pip install 'PATH[bench]', where PATH is the wheel or the folder python of a checkout"
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def _run(given: argparse.Namespace) -> int:
     library, provider = folder / "libgpuheap_run.so", folder / f"libgpuheap_malloc_{default_allocator()}.so"
     for file in (library, provider):
         if not file.is_file():
-            raise UserError(f"{file} is missing: install the wheel, which has it, or in a checkout {_EXTRA} and build the target gpuheap_run")
+            raise UserError(f"{file} is missing: install the wheel, which has it, or in a checkout build the target gpuheap_run")
     require_device()
     heap_bytes = None if given.bytes is None else parse_bytes(given.bytes, "--bytes")
     service = Service(library, provider, heap_bytes, given.stats, None if given.no_cache else cache_folder(), watched)

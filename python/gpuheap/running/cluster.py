@@ -39,7 +39,7 @@ class Cluster:
         try:
             import distributed
         except ImportError:
-            raise UserError("--scheduler needs Dask: pip install 'gpuheap[cluster]', or pip install distributed") from None
+            raise UserError("--scheduler needs Dask: pip install distributed") from None
         # Dask's log would repeat on the terminal what this program prints itself.
         for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
             logging.getLogger(name).setLevel(logging.CRITICAL + 1)
