@@ -11,8 +11,8 @@
 //         set.
 //
 // So each pointer that the inner allocator's free gets is one that its malloc returned and that was not freed since. A hardened heap serves
-// requests correctly whatever pointers a program frees, how often, and at the same time as which other frees. docs/misuse.md says which
-// attacks and mistakes this covers.
+// requests correctly whatever pointers a program frees, even if it frees one several times, or in several threads at once. docs/misuse.md
+// says which attacks and mistakes this covers.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -106,7 +106,7 @@ class hardened {
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Allocator> {
     return owns(p) ? inner_.usable_size(p) : 0;
   }
-  // As the allocator's. The block's bit is clear during the call, so the heap refuses a free of the block at the same time.
+  // As the allocator's. The block's bit is clear during the call, so the heap refuses a concurrent free of the block.
   [[nodiscard]] GPUHEAP_FN bool try_resize(void* p, simt::size_t bytes) const requires has_try_resize<Allocator> {
     if (!may_begin(p) || !bits_.take_alone(number_of(p))) return false;
     bool const holds = inner_.try_resize(p, bytes);

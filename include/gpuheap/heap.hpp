@@ -30,7 +30,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // @brief A heap that owns its memory and the allocator in it. Move-only; several live side by side.
 // @tparam Statistics whether the heap counts each malloc and free: `counted` or `uncounted`
-// @note ref() is passed to kernels by value. Kernels of any number of streams and replayed graphs of one device may use one heap at once.
+// @note ref() is passed to kernels by value. Kernels of its device may use a heap at once, from any number of streams and replayed graphs.
 // Changes by the host are ordered on the stream that the call names, by default the null stream. One host thread at a time calls members.
 // @note While kernels of other streams use the heap:
 //   stats(), live_blocks()   safe; each number was true at some moment during the call, but not all at the same moment
@@ -52,7 +52,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // GPUHEAP_BYTES or a default: heap_size::from_environment. For a process_wide allocator the size is a limit, and `from` supplies only
   // what the allocator needs beside the process's heap
   // @param from the source of the memory, such as memory::managed
-  // @param stream kernels that run on it later can use the heap; kernels of other streams can after a wait for it
+  // @param stream later kernels of this stream can use the heap; kernels of other streams must first wait for this stream
   // @throws out_of_memory if the source does not have the memory
   // @throws gpuheap::error if the size is too small for the allocator
   explicit heap(heap_size size = heap_size::from_environment(), memory::resource from = memory::device, stream_ref stream = {}) {
@@ -72,7 +72,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   // @brief Makes a heap in memory of the caller, which must outlive the heap.
   // @param callers memory that device code can access, aligned to at least 256 bytes
-  // @param stream kernels that run on it later can use the heap; kernels of other streams can after a wait for it
+  // @param stream later kernels of this stream can use the heap; kernels of other streams must first wait for this stream
   // @throws gpuheap::error if the region is too small, null or misaligned, or if the allocator is process_wide
   explicit heap(memory::region callers, stream_ref stream = {}) : memory_{callers} {
     if constexpr (Allocator::traits.process_wide) {
@@ -93,8 +93,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   }
 
   // @brief Makes a heap that grows from size.initial bytes up to size.at_most. No block ever moves.
-  // @param size the allocator's sizes, rounded up to units of memory::address_range; the heap's records take memory beside them
-  // @param stream kernels that run on it later can use the heap; kernels of other streams can after a wait for it
+  // @param size the bytes for the allocator, rounded up to units of memory::address_range; the heap's records take further memory
+  // @param stream later kernels of this stream can use the heap; kernels of other streams must first wait for this stream
   explicit heap(growth size, stream_ref stream = {}) requires has_grow<Allocator> : records_{memory::device, records_bytes} {
     simt::size_t const initial = size.initial.resolve(memory::device);
     simt::size_t const most = size.limit();
@@ -125,7 +125,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   [[nodiscard]] static simt::size_t min_bytes() {
     return Allocator::traits.process_wide ? Allocator::min_region_bytes() : Allocator::min_region_bytes() + records_bytes + 256;
   }
-  // @return the smallest growth::initial, in bytes, for a heap that grows up to size.limit(). Its metadata are those of its largest size
+  // @return the smallest growth::initial, in bytes: the heap has the metadata for size.limit() from the start
   [[nodiscard]] static simt::size_t min_bytes(growth const& size) requires has_grow<Allocator> {
     // Addresses come in units of up to 2 MiB.
     simt::size_t const asked = Allocator::min_initial_bytes(size.limit());
@@ -239,11 +239,11 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   }
 
   // @brief Gives unused memory at the heap's end back to the device. Later growth brings it back. Waits for the stream and the device.
-  // @return the number of bytes given back: whole pieces of memory::address_range, so fewer than are free
+  // @return the number of bytes given back. Only whole pieces of memory::address_range go back; the rest stays
   simt::size_t trim(stream_ref stream = {}) requires has_trim<Allocator> {
     require_growing();
     simt::size_t const given_up = allocator_.trim(stream);
-    capacity_ -= given_up;  // before the wait, which may throw: the allocator no longer uses the memory
+    capacity_ -= given_up;  // stands before the wait, which may throw, since the allocator has given the memory up already
     growing_->reach -= given_up;
     simt::synchronize(stream);
     return growing_->range.unmap(growing_->reach, growing_->range.bytes() - growing_->reach);
@@ -256,7 +256,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   // ---- exhaustion
 
-  // @brief Sets what happens to a request that nothing fits, in kernels launched later on the stream, or on any stream after this call
+  // @brief Sets what happens if no free memory fits a request, in kernels launched later on the stream, or on any stream after this call
   // returns. Waits for the stream.
   // @param policy `null`, the default, or `trap`
   // @param stream kernels that run on it later follow the policy
@@ -274,11 +274,11 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   void on_exhausted(exhaustion_callback callback) { callback_ = static_cast<exhaustion_callback&&>(callback); }
 
   // @brief Waits for the stream, and reports what went wrong in this heap since the last check(). Call it after a launch. check() reports
-  // each failure once. If it throws, or a callback does, the next check() reports the kinds of failure that this one has not reached.
+  // each failure once. If it, or a callback, throws, failures that it has not yet reported are left for the next check().
   // @return the number of bytes by which the heap has grown. If it is not 0, repeat the requests that failed. The heap does not grow if it
   // has its largest size, if the device has no more memory, or if growth would not help; the report says which
   // @throws out_of_memory if exhaustion_policy::trap stopped a kernel, naming the request; the CUDA context is lost, as after any trap
-  // @throws out_of_memory if requests failed, unless there is a callback, or the heap has grown for all of them
+  // @throws out_of_memory if requests failed, unless there is a callback, or the heap has grown and none is impossible (request_fault)
   // @throws gpuheap::error if the heap refused frees
   // @throws misuse_error if a checked heap finds misuse in any of its blocks, unless on_misuse() has set a callback
   // @note Under grow_when_exhausted() the heap first grows by one step if requests found no memory, but not for requests that it could
@@ -290,7 +290,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
       throw_trap_report(stopped.what());
       throw;
     }
-    throw_trap_report("the launch has failed already");  // in the simulator, where launch() waits for the kernel
+    throw_trap_report("the launch has failed already");  // needed in the simulator, where launch() has already reported the error
     this->report_misuse(stream);
     failure_record const record = failures(stream);
     statistics now;
@@ -329,7 +329,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     std::size(p);
   }
   void free(Pointers const& pointers, stream_ref stream = {}) { free_listed_on_host(std::data(pointers), std::size(pointers), stream); }
-  // @brief Frees blocks whose addresses lie in an array that device code can access. In stream order: the array must stay until then.
+  // @brief Frees blocks, in stream order. The array of their addresses, which device code can access, must stay until they are freed.
   template <class Pointer>
   requires simt::is_pointer_v<Pointer>
   void free(device_span<Pointer> pointers, stream_ref stream = {}) {
@@ -427,8 +427,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     void (*create)(heap&, stream_ref) = &create_growable;
     void (*take_step)(heap&, exhaustion&, simt::size_t, stream_ref) = &heap::take_step;
     mutable memory::address_range range;  // the heap's addresses
-    mutable simt::size_t reach = 0;       // the offset at which the highest part ends that the allocator has had mapped
-    mutable bool has_taken = false;       // whether the allocator has had memory mapped since add_memory() cleared this
+    mutable simt::size_t reach = 0;       // the end, as an offset, of the highest memory that was mapped for the allocator
+    mutable bool has_taken = false;       // whether memory was mapped for the allocator since add_memory() cleared this
     mutable growth_step step{};
   };
   static void create_growable([[maybe_unused]] heap& me, [[maybe_unused]] stream_ref stream) {
@@ -438,7 +438,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // The function by which the allocator has parts of the range mapped. The result refers to *this: it is valid during the present call.
+  // Returns a function that maps parts of the range. The allocator calls it. It refers to *this, so only the current call may use it.
   [[nodiscard]] memory::map_function mapper() {
     return [this](simt::size_t offset, simt::size_t bytes) {
       growing_->range.map(offset, bytes);
@@ -452,7 +452,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
           "gpuheap: this heap has a fixed size and cannot grow or shrink: make it as heap{gpuheap::growth{.initial = ..., .at_most = "
           "...}}");
   }
-  // Lets the allocator use `more_bytes` more. Returns whether the allocator has had memory mapped for them.
+  // Lets the allocator use `more_bytes` more. Returns whether memory was mapped for them.
   bool add_memory(simt::size_t more_bytes, stream_ref stream) requires has_grow<Allocator> {
     simt::size_t const reach = growing_->reach;
     growing_->has_taken = false;

@@ -7,9 +7,12 @@
 //   "gpuheap\1"                           8 bytes
 //   u64 base, region bytes, heap bytes, number of blocks, number of names, length of the allocator's name; the name, padded to 8
 //   names:  u64 length; the text, padded to 8
-//   blocks: u64 first:  offset in the region, in units of 16 bytes, 38 bits | number of the name, 0 for none, 16 bits from bit 38 |
-//                       thread, 10 bits from bit 54
-//           u64 second: bytes, 38 bits | block of the grid, 26 bits from bit 38
+//   blocks: two u64 each
+//     first u64:   bits 0 to 37    offset of the block in the region, in units of 16 bytes
+//                  bits 38 to 53   number of its name, counted from 1; 0: no name
+//                  bits 54 to 63   thread that asked for it
+//     second u64:  bits 0 to 37    bytes
+//                  bits 38 to 63   block of the grid that asked for it
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -39,8 +39,8 @@ branches::branches(llvm::Function& f, std::function<fate(llvm::BasicBlock const&
     }
     if (next_[i].empty()) connect(i, end);
   }
-  // A block from which no path leads to the end (an endless loop) gets an edge to the end. Paths through it then meet others as late as
-  // possible.
+  // If no path leads from a block to the end (an endless loop), the block, or one that it leads to, gets an edge to the end. From that
+  // block on, paths meet others only at the end.
   std::vector<bool> ends(end + 1, false);
   std::vector<number> open{end};
   auto const spread = [&] {

@@ -19,10 +19,10 @@ class begin_bits {
  public:
   using word = simt::uint64_t;
   static constexpr unsigned lg_granule = 4, lg_word = 10;                 // log2 of the bytes of memory for a bit, and for a word
-  static constexpr simt::size_t row_bytes = simt::size_t{64} << lg_word;  // bytes of memory for a row: 64 words, in 512 bytes
+  static constexpr simt::size_t row_bytes = simt::size_t{64} << lg_word;  // bytes of memory for a row of 64 words (512 bytes of bits)
 
   begin_bits() = default;
-  // `words`: bytes_for(bytes) of zeroed memory for the `bytes` of memory from `first` on, which is aligned to 16.
+  // `words`: zeroed memory of bytes_for(n) bytes, if the heap's memory is the n bytes from `first` on. `first` is aligned to 16.
   GPUHEAP_HD begin_bits(word* words, simt::uint64_t first) : words_{words}, first_{first} {}
 
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(simt::size_t bytes) {
@@ -32,8 +32,8 @@ class begin_bits {
   // Records that a block begins at `address`, for each lane of `here` whose `address` is not 0. All lanes of `here` call.
   GPUHEAP_FN void add(simt::lane_mask here, simt::uint64_t address) const {
     share const mine = share_out(here, address);
-    // relaxed: by the program's order, a free of a lane's block comes after the lane's call. The barrier below orders another lane's atomic
-    // for the block before the end of the call.
+    // relaxed: by the program's order, a free of a lane's block comes after the lane's call. If another lane's atomic sets the bit, the
+    // barrier below puts this atomic before the end of the call.
     if (mine.bits != 0) word_of(address).fetch_or(mine.bits, simt::relaxed);
     simt::sync_warp(here);
   }
@@ -44,9 +44,9 @@ class begin_bits {
     // A leader clears bits for other lanes: their earlier accesses come before its atomic.
     simt::sync_warp(here);
     word before = 0;
-    // relaxed: exactly one of several takes of a bit finds it set, in whatever order. The order of the inner free and malloc puts the
-    // accesses to the block, and this take, before the next owner's add(). The barrier below puts another lane's atomic for the block
-    // before this lane's inner free.
+    // relaxed: exactly one of several takes of a bit finds it set, in whatever order. The inner free and the inner malloc that hands
+    // the memory out again are ordered, so the accesses to the block, and this take, come before the next owner's add(). If another lane's
+    // atomic clears this lane's bit, the barrier below puts that atomic before this lane's inner free.
     if (mine.bits != 0) before = word_of(address).fetch_and(~mine.bits, simt::relaxed);
     before = simt::shuffle(here, before, mine.leader);
     simt::sync_warp(here);
@@ -62,7 +62,7 @@ class begin_bits {
   }
   // Whether a block begins at `address`.
   [[nodiscard]] GPUHEAP_FN bool has(simt::uint64_t address) const {
-    // relaxed: a guess.
+    // relaxed: in any order, another thread may free the block right after the load.
     return address % 16 == 0 && (word_of(address).load(simt::relaxed) >> bit_of(address) & 1) != 0;
   }
   // The address at which the last block at or before `address` begins, if it lies in the 64 KiB up to `address`; 0 if there is none.
@@ -70,7 +70,7 @@ class begin_bits {
     simt::uint64_t at = address;
     GPUHEAP_NO_UNROLL
     for (unsigned look = 0; look < 64; ++look) {
-      // relaxed: a guess.
+      // relaxed: used only to describe a wrong free.
       word const seen = word_of(at).load(simt::relaxed) & simt::low_bits(bit_of(at) + 1);
       simt::uint64_t const row = at - ((at - first_) & ((simt::uint64_t{1} << lg_word) - 1));
       if (seen != 0) return row + (simt::uint64_t{simt::highest_bit(seen)} << lg_granule);
@@ -80,7 +80,7 @@ class begin_bits {
     return 0;
   }
 
-  // The place of word `number`, which differs from its number within a row.
+  // The place at which word `number` lies. Within a row, places are in another order than numbers.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::uint64_t place_of(simt::uint64_t number) {
     return (number & ~simt::uint64_t{63}) | (number & 7) << 3 | (number >> 3 & 7);
   }

@@ -23,7 +23,10 @@ def merge(
     ] = None,
     anew: Annotated[bool, typer.Option("--anew", help="Replace a table of another build even if the new table has fewer points.")] = False,
 ) -> None:
-    """Add the tables of another folder, measured on a machine of the same kind. A table has rows of one build."""
+    """Add the tables of another folder, measured on a machine of the same kind.
+
+    A table has rows of one build. A table of another build therefore replaces the whole table here, unless it has fewer points.
+    """
     from gpuheap.errors import UserError
     from gpuheap.formats.suites import load_suites
     from gpuheap.running.environment import read_environment, slug

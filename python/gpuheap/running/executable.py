@@ -16,7 +16,7 @@ from gpuheap.paths import PRESETS, Layout
 
 BACKENDS = tuple(PRESETS)
 DESCRIBE_TIMEOUT_S = 60.0
-LONGEST_WORDS = 600  # the longest quotation of another program's output, which may hold a long path
+LONGEST_WORDS = 600  # the most characters of another program's output that a message quotes; enough for a line with a long path
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Executable:
     def identity(self) -> str:
         """An identifier of this build: rows with another identifier were measured by other code.
 
-        It is the hash of sources, flags and compilers that an executable contains; for one with an allocator from outside, the hash of the file.
+        An executable states the hash of its sources, flags and compilers. One with an allocator from outside the repository states none; its
+        identifier is the hash of the executable file.
         """
         known = self.description.build.get("identity", "")
         return known or hashlib.sha256(self.path.read_bytes()).hexdigest()[:16]

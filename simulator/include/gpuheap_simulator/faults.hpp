@@ -10,7 +10,7 @@ namespace gpuheap::simulator {
 
 // @brief While an object of this class lives, it counts the runtime calls of the host thread that constructed it, and makes one of them
 // fail, or that one and all later ones.
-// @note Scopes do not nest: a second scope on the same thread replaces the first until the second is destroyed.
+// @note Only the newest scope of a thread acts. Earlier ones neither count nor fail calls until it is destroyed.
 class scoped_fault {
  public:
   static constexpr std::uint64_t none = ~std::uint64_t{0};

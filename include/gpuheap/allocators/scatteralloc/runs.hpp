@@ -2,8 +2,9 @@
 // page of chunks has. The run's length is in the mask word of its first page.
 //
 //   take   runs_end hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below runs_end, the
-//          thread searches the whole heap, and claims pages that look free under a lock, so that two overlapping claims cannot both fail. A
-//          claim that fails because of a small request puts its pages back; a thread that reads their words meanwhile may miss them.
+//          thread searches the whole heap for pages that look free. It claims them while it holds a lock: without the lock, two
+//          overlapping claims could both fail. A claim fails if a small request takes one of its pages, and then frees the others again.
+//          Another thread that reads their words before that finds them in use, and may find no run because of it.
 //   claim  changes the pages from free to run_tail by compare-exchanges, upward. A thread that meets a page that is not free puts back the
 //          pages that it has.
 //   give   changes the first page from run_head to run_tail, which succeeds in only one of several frees. Then all pages become free, and
@@ -21,11 +22,11 @@ struct heap_state : pool<Config, Parts> {
   using base::at;
   using index = long long;  // the index of a page; -1: no page
 
-  // The word in memory is runs_end plus this bias. So it never falls below 0, however much threads subtract, and its unsigned maximum is
-  // the highest page.
+  // The word in memory is runs_end plus this bias. So it never falls below 0, however much threads subtract, and an unsigned fetch_max
+  // compares pages correctly.
   static constexpr uint64_t end_bias = uint64_t{1} << 62;
 
-  alignas(128) uint64_t runs_end = end_bias;  // windows are handed out below this page, plus end_bias. A hint
+  alignas(128) uint64_t runs_end = end_bias;  // the page below which windows are handed out; stored with end_bias added. A hint
   alignas(128) uint32_t lock = 0;             // 1: held
   census scratch{};                           // used by the host's checks
 
@@ -113,7 +114,7 @@ struct heap_state : pool<Config, Parts> {
         index const page = first + (i + j < n ? i + j : n - 1);
         in_use |= (at.state(static_cast<uint32_t>(page)).look().is_free() ? 0u : 1u) << j;
       }
-      // The loads beyond the window's end were of its last page.
+      // Loads that would lie beyond the window's end have read its last page instead.
       if (in_use != 0) return first + (i + simt::lowest_bit(in_use) < n ? i + simt::lowest_bit(in_use) : n - 1);
     }
     return first + n;
@@ -128,7 +129,7 @@ struct heap_state : pool<Config, Parts> {
       auto const state = at.state(static_cast<uint32_t>(page));
       slab_word seen = state.look();
       bool mine = false;
-      // Ends: a pass that does not end the loop lost the word to another thread that opened the page or freed it.
+      // Ends: if a pass does not end the loop, another thread has changed the word first: it has opened or freed the page.
       GPUHEAP_NO_UNROLL
       while (!mine && seen.is_free()) mine = state.open(seen, run_tail, 1, false);
       if (!mine) break;
@@ -140,9 +141,9 @@ struct heap_state : pool<Config, Parts> {
   [[nodiscard]] GPUHEAP_COLD index claim_alone(index first, index n) {
     simt::global_ref<uint32_t> const held{lock};
     simt::back_off pause;
-    // Ends: the holder's work is bounded by n and waits for nothing, and threads are scheduled independently, so it runs on even if a
-    // diverged lane of its own warp waits here. The work lies inside the loop, so that no lane that is done waits at the loop's end for one
-    // that is not. Blocking.
+    // Ends: the thread that holds the lock does a number of steps bounded by n, and waits for nothing. Threads are scheduled independently,
+    // so it goes on even if a diverged lane of its own warp waits here. The work lies inside the loop: after the loop, a lane that has the
+    // lock could be made to wait for lanes that are still in the loop. Other threads wait for the holder, so the call is blocking.
     GPUHEAP_NO_UNROLL
     while (true) {
       // acquire: pairs with the release below.

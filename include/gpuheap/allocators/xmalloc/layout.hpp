@@ -128,7 +128,8 @@ struct xmalloc_layout {
   struct class_state {
     simt::uint64_t refill = 0;
     simt::uint32_t superblocks = 0;  // superblocks of the class
-    // The number of superblocks in the second level whose blocks are all free. It may be below zero until a free has counted one.
+    // The number of superblocks in the second level whose blocks are all free. As a signed number it may be below zero for a moment:
+    // another thread may take a superblock, and subtract 1, before the free that completed it has added 1.
     simt::uint32_t wholly_free = 0;
     simt::uint32_t second_capacity = 0;  // this member and the next two are constant
     simt::uint32_t spare = 0;            // if the second level holds more superblocks than this, wholly free ones go back
@@ -151,8 +152,8 @@ struct xmalloc_layout {
     return first_level_at + (c * num_lists + l) * queue::bytes_for(Config.list_capacity);
   }
   static constexpr simt::size_t second_level_at = first_level_at + num_classes * num_lists * queue::bytes_for(Config.list_capacity);
-  // The places of the second level of class c in a heap of `region_bytes`: more than superblocks fit, rounded up to a power of two, at
-  // least 256.
+  // The number of places of the second level of class c in a heap of `region_bytes`: a power of two, at least 256, and larger than the
+  // number of superblocks that fit.
   [[nodiscard]] GPUHEAP_HD static constexpr simt::uint32_t second_capacity(simt::size_t region_bytes, unsigned c) {
     simt::size_t const most = region_bytes / superblock_bytes(c) + 1;
     simt::uint32_t const places = most >= simt::size_t{1} << 30 ? simt::uint32_t{1} << 30 : simt::uint32_t{1} << simt::ceil_log2(most);

@@ -5,7 +5,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
-// Bytes of working memory for exclusive_scan(). It uses none; 1 lets callers allocate, since allocate() takes no 0.
+// Bytes of working memory for exclusive_scan(). It needs none on the host. The result is 1, because allocate() does not accept 0.
 [[nodiscard]] inline size_t exclusive_scan_bytes(size_t) { return 1; }
 
 // Sets sums[i] to the sum of values[0] .. values[i - 1], for each i < count.

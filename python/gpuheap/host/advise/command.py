@@ -120,7 +120,7 @@ def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
             (folder / "run").mkdir()
             _traced(wanted.words, modes.for_rehearsal(traces, program), folder, only)
             if modes.learn_pairs() == 0:
-                console.print("gpuheap: no pair of buffers is proven: the mode 'elide' is left out; gpuheap host validate says why", soft_wrap=True)
+                console.print("gpuheap: no copy can safely be dropped, so the mode 'elide' is left out; gpuheap host validate says why", soft_wrap=True)
         session = _session(wanted, modes.names, _histories(traces))
         environments = modes.after_profile(traces, program)
         write_about(folder, session)
