@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from fake_checkout import REPOSITORY
 
-from gpuheap.commands.bench import Where, _check_name
+from gpuheap.commands.bench import Where, _check_name, _executable
 from gpuheap.errors import UserError
 from gpuheap.formats.results import read_table
 from gpuheap.running.conform import names_of_tests, run_tests
@@ -210,3 +210,15 @@ def test_a_crash_or_a_hang_is_one_failed_test(tmp_path: Path) -> None:
         "mine.Crashes": ("crashed", "SIGABRT"),
         "mine.Hangs": ("timeout", "no result within 2 s"),
     }
+
+
+@pytest.mark.parametrize(
+    ("built", "backend", "is_found"),
+    [("simulator", None, True), ("cuda", "simulator", False), ("named", "cuda", True), ("simulator", "simulator", True)],
+)
+def test_the_repositorys_executable_is_measured_beside_it(monkeypatch: pytest.MonkeyPatch, built: str, backend: str | None, is_found: bool) -> None:
+    chosen = object()
+    monkeypatch.setattr("gpuheap.commands.bench.candidates", lambda layout: {built: Path("gpuheap_bench")})
+    monkeypatch.setattr("gpuheap.commands.bench.choose", lambda layout, backend: chosen)
+    executable, _ = _executable(None, SimpleNamespace(outside=object(), backend=backend), None)
+    assert executable is (chosen if is_found else None)

@@ -146,7 +146,7 @@ def _executable(layout: Layout, where: Where, cluster: Cluster | None) -> tuple[
     if cluster is not None:
         return _of_cluster(layout, where, cluster)
     found: Mapping[str, Path] = candidates(layout)
-    if where.outside is not None and not found.keys() & ({where.backend, "named"} if where.backend else {"named", "cuda", "host"}):
+    if where.outside is not None and not found.keys() & ({where.backend, "named"} if where.backend else {"named", "cuda", "simulator"}):
         return None, ()
     return choose(layout, where.backend), ()
 
