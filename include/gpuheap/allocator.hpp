@@ -23,8 +23,8 @@ struct allocator_traits {
   char const* variant = "";         // the difference from its siblings; empty for none
   char const* reuse = "";           // the requests that freed memory can serve, in words
   simt::size_t min_alignment = 16;  // of every block, in bytes
-  simt::size_t smallest_bytes = 1;  // the smallest request that it serves by itself
-  simt::size_t largest_bytes = 0;   // the largest request that it serves by itself; 0: only the heap's size limits it
+  simt::size_t smallest_bytes = 1;  // the smallest request that it serves without a backing
+  simt::size_t largest_bytes = 0;   // the largest request that it serves without a backing; 0: only the heap's size limits it
   frees free = frees::individually;
   bool warp_level = false;            // a warp owns memory: the lanes that call together make one request
   bool process_wide = false;          // one heap per context, whose size is fixed before the first kernel that uses it
@@ -55,8 +55,9 @@ struct released_memory {
 //
 // Where frees are `collectively`, free() does nothing, and release_warp() (allocator_members.hpp) frees all blocks of a warp.
 //
-// The region of a process_wide allocator is a limit without memory. If such an allocator has metadata, it states their size by
-//   static size_t own_bytes(size_t region_bytes)       host; the number of these bytes, from base on, that are memory (aligned to 256)
+// The region of a process_wide allocator only limits its size, and has no memory. But if such an allocator has metadata, the metadata lies
+// at the begin of the region, and that part is memory, aligned to 256. The allocator states the number of its bytes by
+//   static size_t own_bytes(size_t region_bytes)       host
 //
 // An allocator may have further members, which heap_ref and heap detect. On the device: usable_size(p), owns(p), realloc(p, bytes) or
 // try_resize(p, bytes), and aligned_malloc(bytes, alignment). On either side: rounded_size(bytes). On the host: footprint(stream_ref),

@@ -47,8 +47,8 @@ class uncounted {
 // serialises atomics is a slice of the L2 cache, and addresses that far apart fall into different slices. A stripe's words are modulo 2^64:
 // a warp of another stripe may free a block, so only the sum over all stripes is a count.
 //
-// Peak. A stripe whose bytes cross a multiple of the quantum Q forwards the difference to one common word, and the thread that raises that
-// word raises the peak. At any time
+// Peak. When a change of a stripe's bytes crosses multiples of the quantum Q, the thread adds their number, negative for a fall, to one
+// common word. A thread that raises that word raises the peak. At any time
 //   live = Q * forwarded + sum over the 16 stripes of (bytes mod Q),
 // so the peak that the host reads is at most 16 Q below the true one. The additions of allocations and frees that run at the same time may
 // arrive in any order, which adds an error of their sizes. Q is the largest power of two up to heap_bytes/2^14, but at least 16, so 16 Q is
@@ -110,8 +110,8 @@ class counted {
     // The sum of 32 sizes below 2^27 bytes fits into the 32 bits of a warp reduction. Each lane adds a larger block by itself.
     if (bytes < simt::size_t{1} << 27) {
       simt::lane_mask const here = simt::active_mask();
-      // Lanes that run this code together may hold different heaps, and a compiler may merge the code of both directions: lanes that differ
-      // from the first one add by themselves.
+      // Lanes that run this code together may hold different heaps, and a compiler may merge the code of allocations with that of frees:
+      // lanes that differ from the first one add by themselves.
       simt::uint64_t const key = reinterpret_cast<simt::uintptr_t>(counters_) | (Up ? 1 : 0);
       unsigned const first = simt::lowest_bit(here);
       simt::lane_mask const together = simt::ballot(here, key == simt::shuffle(here, key, first));

@@ -26,8 +26,8 @@ struct outcome {
   decisions decided;
   edits changes;
 };
-// Parses the sources, decides, rewrites, and checks the result. `texts` replace the contents of files. Errors become diagnostics of `p`;
-// those of the first parse have the id E1, and end the work.
+// Parses the sources, decides which allocations are coalesced, rewrites these, and checks the result. `texts` replace the contents of
+// files. Errors become diagnostics of `p`; those of the first parse have the id E1, and end the work.
 [[nodiscard]] outcome coalesce_program(options const& asked, program& p, std::vector<std::string> const& sources,
                                        std::map<std::string, std::string> const& texts, language in);
 

@@ -89,7 +89,8 @@ class verifier {
     branches const all{f, fate_before};
     same_values const before{code_, f, all};
     waits waiting{code_, f, before, all, asked_.level};
-    // If the allocator counts the live threads, no thread waits for threads that end without meeting others again.
+    // Blocks with `thread_ends` exist only if the collective heap counts the threads that have not ended (options.hpp: census). It then
+    // does not wait for threads that have ended, so a thread that ends without meeting others again does not make a later promise untrue.
     meets.merge(waiting.blocks());
     auto const matters = that_reach(meets);
     branches const left{f, [&](BasicBlock const& block) {

@@ -1,5 +1,6 @@
-// The work around each driver call. A handler makes the call, through `real`, and fills in the event. The row of a function in the table of
-// entry points names its handler. Handlers of allocations and frees ask the pools first.
+// What this library does when the program calls a function of the driver. A handler makes the call, through `real`, and fills in the event
+// for the trace. The row of a function in the table of entry points names its handler. Handlers of allocations and frees ask the pools
+// first.
 #pragma once
 
 #include <atomic>
@@ -134,8 +135,8 @@ struct allocate_device : placed {
 struct allocate_pitched : placed {
   template <class Real>
   static CUresult run(call& c, Real real, CUdeviceptr* out, std::size_t* pitch, std::size_t width, std::size_t height, unsigned element) {
-    // The pitch is known before the request only if the driver rounds the width up to the pools' alignment. The plan has only requests for
-    // which the driver does so.
+    // The pitch is known before the request only if the driver rounds the width up to the pools' alignment. The pools' plan (plan_file.hpp)
+    // has only requests for which the driver does so.
     std::size_t const own = (width + pool_alignment - 1) / pool_alignment * pool_alignment;
     CUresult const result = allocate(c, memory::device, out, own * height, pitch != nullptr && element <= 16,
                                      [&] { return real(out, pitch, width, height, element); });

@@ -2,7 +2,7 @@
 //   M. Vinkler, V. Havran, "Register Efficient Memory Allocator for GPUs", HPG 2014 (extended in Computer Graphics Forum 34(8), 2015),
 //   section 4.
 //
-// Layout:    +0  top, the number of bytes handed out (8 bytes, alone in its 256)      +256  the pool, in units of 16 bytes
+// Layout:    +0  top, the number of bytes handed out (8 bytes; the rest of 256 is unused)      +256  the pool, in units of 16 bytes
 // malloc:    one fetch_add on top; the old value is the block's offset. One add per thread, as in the paper: no aggregation in the warp.
 // free:      does nothing.
 // Reuse:     none; only heap::reset makes memory available again.
@@ -82,8 +82,8 @@ class atomic_malloc {
       return reinterpret_cast<void*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(pool_ + start), alignment));
     }
     // The request does not fit. If no other thread has added since, the rest from `start` to the pool's end stays for smaller requests.
-    // While top is above the pool's end, no block is handed out. A thread that finds its own sum in top, even after other threads changed
-    // top and changed it back, therefore stores a value at or above the end of the last block, and no blocks overlap.
+    // If `start` lies in the pool, top stays at or above the pool's end until this thread stores `start`, and no block is handed out
+    // meanwhile. So the exchange is right even if other threads have changed top and changed it back: no block reaches beyond `start`.
     simt::uint64_t mine = start + need;
     if (!top.compare_exchange(mine, start, simt::relaxed, simt::relaxed)) {
       // The counter stays below (threads in flight + 1) * pool, and does not wrap around.

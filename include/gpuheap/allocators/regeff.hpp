@@ -5,8 +5,8 @@
 //
 // Layout of a region. Sizes and positions of chunks are counted in units of `unit_bytes` (64) bytes. If 2^29 units are not enough for a
 // region (beyond about 32 GiB), a unit has 128 bytes, or 256, and so on.
-//   +0       bytes held, as footprint() last added them up (256 bytes); then the hints, 32 bytes apart: C, CF one; CM, CFM one for each
-//            multiprocessor
+//   +0       bytes held, as footprint() last added them up (256 bytes); then the hints, the positions at which walks begin, 32 bytes
+//            apart: C, CF one; CM, CFM one for each multiprocessor
 //   table    one header for each unit, and one for the end. The header of the chunk that begins at unit x is table[x]
 //   pool     the units; unit 0 lies at a multiple of min(unit_bytes, 256)
 //
@@ -95,11 +95,11 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 // The table of headers. A view; any thread of the device.
 //
 //   look(x)         state | next
-//   lock(x)         free -> held. Returns the chunk's end; 0 if it was not free, and nothing has changed
+//   lock(x)         free -> held. Returns the chunk's end. If the chunk was not free, changes nothing and returns 0
 //   end_life(x)     live -> held. Returns the header before; nothing has changed if it was not live
 //   absorb(x, n)    a held chunk that ends at n becomes part of the chunk before it, which the caller holds too
 //   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n as that one did. No header leads to it yet.
-//                   A thread that knows the position from an earlier chunk may lock it at once, and sees everything that the caller stored
+//                   A thread that knows x from an earlier chunk may lock the new chunk at once, and sees everything that the caller stored
 //                   before
 //   set_live(x, n)  a held chunk becomes a block that ends at n
 //   seems_free(x)   a guess
@@ -108,7 +108,8 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 // Orders. `consume` is for a thread that accesses the position that it has read. It pairs with the fence in cut(), which orders the store
 // of a header before any store that leads to it. It also pairs with the release in set_free(), so that the next owner's accesses come after
 // the last owner's. `relay` is for a thread that holds a chunk and writes a position that it got in this way. A plain atomic store is
-// enough there: it may overwrite what another thread changed meanwhile, by a failed lock or a refused second free.
+// enough there: failed locks and refused second frees of other threads may come between, but they change nothing in the header of a held
+// chunk.
 template <bool Fused>
 struct headers;
 
@@ -124,7 +125,7 @@ struct headers<true> {
     uint32_t const before = at(x).fetch_and(~free_bit, simt::consume);
     return (before & free_bit) != 0 ? before & next_mask : 0;
   }
-  // relaxed: the block's owner calls, and the thread that made it a block is ordered before.
+  // relaxed: the block's owner calls this, and comes after the thread that made the chunk a block.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return at(x).fetch_and(~live_bit, simt::relaxed); }
   GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { at(x).store(next, simt::relay); }
   GPUHEAP_FN void cut(uint32_t x, uint32_t next) const {
@@ -270,14 +271,15 @@ class basic_regeff {
     // Lap 0: from the hint to the end. 1: all chunks. 2: all, waiting for held ones. 3: all, joining free neighbours.
     unsigned lap = 0;
     // Ends: positions rise until the end's header leads back to 0, so a lap has at most as many passes as there are units, and there are
-    // four laps. Two things add passes. If take() fails, the next pass looks at the same chunk again: another thread holds a chunk there,
-    // is between two of its own steps, and waits for nothing. Of threads that take each other's neighbours, the one at the highest position
-    // succeeds. And lap 3 turns into lap 2 again if it meets a chunk that was absorbed meanwhile: then another thread's free has ended.
+    // four laps. Two things add passes. If take() fails in lap 2 or 3, the next pass looks at the same chunk again: another thread holds a
+    // chunk there, is between two of its own steps, and waits for nothing. If several threads lock adjacent chunks, the one at the highest
+    // position succeeds. And lap 3 turns into lap 2 again if it meets a chunk that was absorbed meanwhile: then another thread's free or
+    // take() has merged that chunk.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint32_t const header = headers_.look(at);
       uint32_t const next = header & regeff::next_mask;
-      // From lap 2 on, held chunks count as free until take() has tried them.
+      // From lap 2 on, a held chunk counts as free: take() then fails, and is repeated until the chunk is no longer held.
       bool const usable = (header & regeff::free_bit) != 0 || (lap >= 2 && (header & regeff::state_mask) == regeff::here_bit);
       if (usable && next - begin >= need) {
         if (uint32_t const end = take(begin, need); end != 0) {
@@ -407,7 +409,7 @@ class basic_regeff {
                 lg_unit_for(((unit + sizeof(header_word)) << 29) - 1) == simt::lowest_bit(Config.unit_bytes));
 #endif
 
-  // Called by create()'s kernel: thread i of n writes every n-th chunk of the trees and one hint, the first one also the rest and the end.
+  // Called by create()'s kernel: thread i of n writes every n-th chunk, and hint i. Thread 0 also writes the last chunk and the end.
   friend struct regeff::init_chunks<basic_regeff>;
   GPUHEAP_FN void init_chunks(uint32_t i, uint32_t n, regeff::split const& split) const {
     if constexpr (Config.split == regeff_split::equal) {

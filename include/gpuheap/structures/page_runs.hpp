@@ -9,9 +9,9 @@
 //          upward. So a chain of claims that foil one another ends at a page that a thread has for good.
 //   freed: raises `end`.
 //
-// A thread whose claim was foiled begins again. So does a thread that found no run while another thread's claim was foiled, since pages
-// that the other had for a moment looked taken. A search does not notice claims that are foiled after it has ended, and may miss a run
-// because of them.
+// A thread whose claim was foiled begins again. So does a thread that found no run, if another thread's claim was foiled meanwhile: some
+// pages may have looked taken only because that claim had them for a moment. A search does not notice claims that are foiled after it has
+// ended, and may miss a run because of them.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -23,7 +23,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 // members:
 //   uint32_t count() const               how many there are, less than 2^32 - 1
 //   bool is_free(uint32_t) const         a guess
-//   bool claim(uint32_t) const           makes a page that is free the caller's; false if it is not free
+//   bool claim(uint32_t) const           gives the caller the page if it is free; otherwise returns false
 //   void give(uint32_t first, uint32_t n) const   makes n pages of the caller free again
 //   void keep(uint32_t first, uint32_t n) const   learns that n pages, all claimed by the caller, are a run
 //   void begin_claims() const, end_claims() const   called before the claims of a run's pages, and after give() or keep()
@@ -43,8 +43,8 @@ struct page_runs {
     if (k > pages.count()) return none;
     auto const n = static_cast<index>(k);
     simt::global_ref<simt::uint32_t> const in_vain{foiled};
-    // Ends: a pass that goes on saw a foiled claim. Another thread had the page that foiled it, either for good or for a claim that a
-    // higher page foiled in turn. Such a chain of pages rises, so it ends at a page that a thread has got for good. Lock-free.
+    // Ends: the loop is repeated only if a claim was foiled. Another thread had the page that foiled the claim, either for good or for a
+    // claim that a higher page foiled in turn. Such a chain of pages rises, so it ends at a page that a thread has got for good. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       // acquire: pairs with the release in claim(), so the pages of counted claims look free.
@@ -52,8 +52,8 @@ struct page_runs {
       index first = take_next_window(pages, n);
       if (first == none) first = search(pages, n);
       if (first != none) return first;
-      // The fence makes the loads of the search acquire. So if the search saw a page of a claim that was foiled meanwhile, this load sees
-      // the claim counted.
+      // The fence keeps this load behind the loads of the search. So the load sees each claim that was counted as foiled before the search
+      // ended.
       simt::fence(simt::acquire);
       if (in_vain.load(simt::relaxed) == before) return none;
     }
@@ -83,7 +83,7 @@ struct page_runs {
     if (from > count) from = count;
     if (from < 0) from = 0;
     index const first = search_between(pages, n, 0, from);
-    // The places that reach beyond `end`.
+    // The runs that reach beyond `end`.
     return first != none ? first : search_between(pages, n, from - n + 1 > 0 ? from - n + 1 : 0, count);
   }
   // Claims the highest free run of n pages inside lowest .. behind - 1.
@@ -99,7 +99,7 @@ struct page_runs {
         simt::global_ref<simt::uint64_t>{end}.store(end_bias + static_cast<simt::uint64_t>(first), simt::relaxed);
         return first;
       }
-      // `taken` is the lowest page of this place that is in use. No place that contains it is free.
+      // `taken` is the lowest of the n pages that is in use. No run that contains it is free.
       first = taken - n;
     }
     return none;

@@ -1,4 +1,4 @@
-"""Plans the points that open claims need. The points of claims that lack the fewest come first, in batches by allocator."""
+"""Plans the points that open claims need, first those of the claims that lack the fewest points. Each batch is ordered by allocator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Needs:
 
 
 def is_open(one: Judged) -> bool:
-    """Whether more rows can change the verdict: the claim is not measured or undecided, or the runs of some measurements are unknown or estimated."""
+    """Whether more rows can change the verdict: the claim is not measured or undecided, or the values of single runs are missing or estimated."""
     return one.verdict == UNDECIDED or one.verdict != PUBLISHED and one.basis != "95 %"
 
 
@@ -58,9 +58,9 @@ def needs_of(plan: Plan, judged: Iterable[Judged], rows: Iterable[Row]) -> Needs
 
 
 def _in_batches(sweeps: Iterable[PlannedSweep]) -> list[PlannedSweep]:
-    """The sweeps in batches that grow, those of an allocator together in each: one process makes them, and a start of CUDA takes longer than most points.
+    """The sweeps in batches that grow. In each batch the sweeps of one allocator stand together, so that one process runs them.
 
-    A batch begins with the allocator with which the last one ended.
+    A start of CUDA takes longer than most points. A batch begins with the allocator with which the last one ended.
     """
     batches: list[list[PlannedSweep]] = [[]]
     for sweep in sweeps:

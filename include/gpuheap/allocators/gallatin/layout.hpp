@@ -4,6 +4,7 @@
 //   block of class c:     | slice 0 | slice 1 | ... | slice N - 1 |                    slice_bytes(c) each, N the same in every class
 //
 // A block of the class with the largest slices is as long as a segment. A block's id is segment * blocks_of(0) + its place in the segment.
+// A slot is a word that names the block from which a multiprocessor's requests of one class are served (slots.hpp).
 #pragma once
 
 #include <gpuheap/memory/region.hpp>
@@ -17,9 +18,9 @@ struct gallatin_config {
   simt::size_t segment_bytes = simt::size_t{16} << 20;  // a power of two; small heaps have smaller segments
   unsigned smallest_slice = 16;                         // bytes; each power of two from this one to largest_slice is a class
   unsigned largest_slice = 4096;
-  unsigned most_slices = 8;      // the most adjacent slices of the largest class that serve one request: 1, 2, 4 or 8
+  unsigned most_slices = 8;      // one request gets at most so many adjacent slices of the largest class: 1, 2, 4 or 8
   unsigned least_slots = 4;      // the fewest slots of a class; the smallest class has one for each multiprocessor
-  unsigned slot_share = 64;      // the blocks in slots of one class take at most 1/this of the heap; one block always may
+  unsigned slot_share = 64;      // the blocks in the slots of one class take at most 1/this of the heap, but one block is always allowed
   unsigned least_segments = 64;  // a heap that would have fewer has smaller segments
 };
 
@@ -53,7 +54,7 @@ struct layout {
 
   char* base = nullptr;          // the address of segment 0; aligned to the largest slice
   uint64_t* segments = nullptr;  // a word for each segment (segments.hpp)
-  uint64_t* homes = nullptr;     // home_words() words for each segment: a bit for each of its blocks that is home
+  uint64_t* homes = nullptr;     // home_words() words for each segment: a bit for each of its blocks that no thread has
   uint64_t* blocks = nullptr;    // a word for each block id, block_stride() words apart (blocks.hpp)
   uint64_t* freed = nullptr;     // slice_words() words for each block id: its slices that were freed
   uint64_t* joined = nullptr;    // slice_words() words for each segment: slices of the largest class that belong to the slice before

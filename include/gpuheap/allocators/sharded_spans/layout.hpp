@@ -63,7 +63,7 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD unsigned num_segments() const { return (num_pages + (1u << lg_pages) - 1) >> lg_pages; }
   [[nodiscard]] GPUHEAP_HD unsigned num_shards() const { return 1u << lg_shards; }
   [[nodiscard]] GPUHEAP_HD size_t heap_bytes() const { return size_t{num_pages} << page_shift; }
-  // Pages of a large allocation of `bytes` bytes, at most heap_bytes().
+  // The number of pages that a large allocation of `bytes` bytes takes. `bytes` is at most heap_bytes().
   [[nodiscard]] GPUHEAP_HD unsigned large_pages(size_t bytes) const {
     return static_cast<unsigned>((bytes + page_bytes() - 1) >> page_shift);
   }
@@ -219,7 +219,7 @@ struct layout_plan {
   size_t metadata_bytes = 0;                           // from the region's start to segment 0
 };
 
-// Plans a heap in the region, with as many pages as fit together with their metadata. A heap that `grows` has whole segments only.
+// Plans a heap in the region, with as many pages as fit together with their metadata. In a heap that `grows`, each segment has 64 pages.
 // `control_bytes` is the size of the control block, `usable_bytes` the part of the region with which the heap begins. The plan has no page
 // if the region is too small.
 [[nodiscard]] inline layout_plan plan_layout(memory::region where, size_t control_bytes, size_t usable_bytes, bool grows) {

@@ -1,4 +1,4 @@
-// The CUDA backend of runtime.hpp: the CUDA runtime's calls, with exceptions for error codes.
+// The CUDA backend of runtime.hpp: the CUDA runtime's calls, whose error codes become exceptions.
 #pragma once
 
 #include <gpuheap/simt/error.hpp>
@@ -47,8 +47,8 @@ inline void set_stack_bytes(size_t bytes) { detail::check(cudaDeviceSetLimit(cud
   }
   return p;
 }
-// Frees memory of allocate(). Waits for the device, but for memory_kind::host. Never throws: the error of an earlier kernel stays for the
-// next check. A reset of the context has freed the memory before; the runtime then refuses `p`, and this call clears that error.
+// Frees memory of allocate(). Waits for the device, except for memory_kind::host. Never throws: the error of an earlier kernel stays for
+// the next check. If a reset of the context has already freed the memory, the runtime refuses `p`, and this call clears that error.
 inline void deallocate(memory_kind kind, void* p) noexcept {
   auto const forget = [](cudaError_t answer) {
     if (answer == cudaErrorInvalidValue) (void)cudaGetLastError();

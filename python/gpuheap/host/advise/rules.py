@@ -107,8 +107,8 @@ def judge_rules(program: Program, metrics: Metrics) -> Judgement:
 def judge_steady(calls: Mapping[str, Mapping[str, int | None]], fastest: Sequence[str]) -> tuple[Rule, ...]:
     """The paper's rules for the steady state of a program (section 6.3.2).
 
-    `calls`: by kind of call and by mode, the number of tops of the distribution of times. `fastest`: the mode with the least time in the steady state,
-    and the modes that cannot be told apart from it; empty if there are too few runs.
+    `calls`: by kind of call and by mode, the number of tops (local maxima) of the distribution of times. `fastest`: the mode with the least time in
+    the steady state, and the modes that cannot be told apart from it; empty if there are too few runs.
     """
     mapped, traditional = ("zero-copy", "unified"), (PLAIN, "device")
     known = [(mode, tops) for kind in ("allocate", "copy") for mode, tops in calls.get(kind, {}).items() if tops is not None]
@@ -117,7 +117,7 @@ def judge_steady(calls: Mapping[str, Mapping[str, int | None]], fastest: Sequenc
     shapes = f"several tops: {', '.join(several) or 'none'}; one top of {' and '.join(mapped)}: {', '.join(single) or 'none'}"
     shortest = (PLAIN, "heap:scatteralloc")
     return (
-        _rule(7, "copies and launches take least time plain or with ScatterAlloc", shortest, any(mode in fastest for mode in shortest) if fastest else None,
+        _rule(7, "copies and launches are fastest in plain mode or with ScatterAlloc", shortest, any(mode in fastest for mode in shortest) if fastest else None,
               f"least: {', '.join(fastest)}" if fastest else "too few runs"),
         _rule(8, "copies and allocations have several tops in traditional memory, one in others", mapped, bool(several and single) if known else None,
               shapes if known else "too few runs"),

@@ -66,7 +66,10 @@ def ratio_of_means(values: Sequence[float], base: Sequence[float]) -> Ratio | No
 
 
 def ratio_of_widths(values: Sequence[float], base: Sequence[float]) -> Ratio | None:
-    """The ratio of two distributions' widths, each divided by its own median. None with fewer than FEWEST_FOR_SHAPES runs, or if that of `base` is 0."""
+    """The ratio of two distributions' widths. Each width is divided by the median of its distribution.
+
+    None with fewer than FEWEST_FOR_SHAPES runs, or if the width of `base` is 0.
+    """
     return _ratio(values, base, _widths, FEWEST_FOR_SHAPES)
 
 
