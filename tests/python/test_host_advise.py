@@ -113,7 +113,7 @@ def test_a_rule_never_overrules_what_was_measured() -> None:
     ("changed", "words"),
     [
         ({"output": "other"}, "output differed from plain's in 30 of 30"),
-        ({"code": 3}, "ended 30 of 30 times with code 3, plain with 0"),
+        ({"code": 3}, "ended 30 of 30 times with code 3, and plain with 0"),
         ({"status": FAILED, "code": 139}, "ended by a signal"),
         ({"status": TIMEOUT}, "exceeded the time limit"),
         ({"counters": {"served": 0}, "messages": ("E08: the device lacks it",)}, "no request was served from a pool (E08: the device lacks it)"),
