@@ -142,6 +142,8 @@ class heap_ref {
   }
   // @brief Changes the size of a block as realloc(p, bytes) does, and frees the old block by a call of the caller's function, which is
   // shared by several calls where free() would be inlined into each.
+  // @param p as for realloc(p, bytes)
+  // @param bytes as for realloc(p, bytes)
   // @param free_old called with p at most once: free_status(void*), which does what free(p) does
   template <class Free>
   [[nodiscard]] GPUHEAP_HD void* realloc(void* p, simt::size_t bytes, Free const& free_old) const {

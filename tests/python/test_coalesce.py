@@ -51,4 +51,4 @@ def test_help_is_shown_without_the_tool_too(tmp_path: Path) -> None:
 
 def test_a_named_tool_that_is_no_program(tmp_path: Path) -> None:
     ran = run("prog.cu", GPUHEAP_COALESCE=str(tmp_path))
-    assert (ran.returncode, ran.stderr) == (2, f"gpuheap: GPUHEAP_COALESCE is '{tmp_path}', which is not an executable file\n")
+    assert (ran.returncode, ran.stderr) == (2, f"gpuheap: GPUHEAP_COALESCE is '{tmp_path}', which is not an executable file: name the rewriter, or unset it\n")

@@ -79,7 +79,7 @@ def test_an_executable_that_the_driver_cannot_run(checkout: Checkout, programs: 
     ran = checkout.gpuheap("doctor")
     assert ran.returncode == 1
     assert "problem  executable" in ran.stdout
-    assert "the driver is older than the toolkit that built it" in ran.stdout
+    assert "the driver is older than the toolkit that built the executable" in ran.stdout
 
 
 def test_everything_there(checkout: Checkout, programs: Path) -> None:

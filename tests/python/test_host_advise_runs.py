@@ -121,7 +121,7 @@ def test_lines_that_differ_from_run_to_run_can_be_left_out(bench: Bench) -> None
 def test_a_mode_that_crashes_is_left_out_after_three_runs(bench: Bench) -> None:
     script = f'test "$GPUHEAP_HOST_POOL" = unified && kill -SEGV $$; exec {" ".join(ROUNDS)}'
     found = advised(bench, "--runs", "5", "--no-ncu", "--only", "host_patterns", "--", "sh", "-c", script)
-    assert "of 3 runs 3 runs could not be started or were ended by a signal" in barred(found)["unified"]
+    assert "of 3 runs, 3 runs could not be started or were ended by a signal" in barred(found)["unified"]
     assert {mode["name"]: mode["runs"] for mode in found["modes"]} == {"plain": 5, "device": 5, "zero-copy": 5, "unified": 0}
 
 

@@ -93,7 +93,7 @@ def test_the_best_allocator_of_each_pattern_is_found(
     page: tuple[Path, int, float],
 ) -> None:
     text = page[0].read_text()
-    matrix = text[text.index("The best allocator for each pattern") : text.index("From the medians above")]
+    matrix = text[text.index("The best allocator for each pattern") : text.index("A cell names the allocator")]
     # The tables give every allocator times by its place in the list.
     assert set(re.findall(r'class="chip">.*?</svg>(\w+)<', matrix)) == {
         ALLOCATORS[0],

@@ -368,7 +368,7 @@ def test_a_missing_input_or_plain_program_is_told(tmp_path, capsys):
     for made in ("plain", "in.txt"):
         assert main(words) == 2
         errors = capsys.readouterr().err.splitlines()
-        assert errors[0].startswith("without one: ") and errors[0].endswith(f"{made} is not there")
+        assert errors[0].startswith("left out: one: ") and errors[0].endswith(f"{made} is not there")
         assert "has no complete program" in errors[1]
         script(tmp_path, "plain", "echo sum 7")
 
