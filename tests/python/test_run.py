@@ -555,7 +555,8 @@ def test_mistakes_are_one_line_and_exit_code_2(bench: Bench, words: list[str], s
 
 def test_allocators_that_cannot_serve_and_machines_without_a_gpu(bench: Bench) -> None:
     ran = bench.gpuheap(str(STEPS), PROVIDER_REFUSAL="it is a double")
-    assert (ran.returncode, ran.stderr) == (2, "gpuheap: the allocator 'sharded_spans' cannot serve a program's malloc: it is a double; choose another allocator\n")
+    refused = "gpuheap: the allocator 'sharded_spans' cannot serve a program's malloc: it is a double; choose another allocator\n"
+    assert (ran.returncode, ran.stderr) == (2, refused)
     ran = bench.gpuheap(str(STEPS), DOUBLE_DEVICES="0")
     assert ran.returncode == 2 and "no GPU here" in ran.stderr and ran.stderr.count("\n") == 1
     (bench.folder / "empty").mkdir()
