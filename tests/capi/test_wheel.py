@@ -73,7 +73,7 @@ def test_import_reads_nothing_heavy(installed: Path) -> None:
         ("Heap()", "a heap is made from one of size, growth and buffer, and none was given"),
         ("Heap('1 GiB', buffer=(0, 0))", "and size and buffer was given"),
         ("Heap('many')", "size: 'many' is not a size"),
-        ("Heap('1 GiB', memory='host')", "memory='host' was asked for: device, managed, pinned"),
+        ("Heap('1 GiB', memory='host')", "memory='host' was asked for: the kinds of memory are device, managed, pinned"),
         (
             "Heap('1 GiB', allocator='gallatin')",
             "allocator='gallatin' was asked for: kernels written in Python can have sharded_spans, checked, hardened",
@@ -82,7 +82,7 @@ def test_import_reads_nothing_heavy(installed: Path) -> None:
         ("Heap('1 GiB', device='cuda:0')", "device='cuda:0' was asked for: give the number of a GPU"),
         ("Heap('1 GiB', device=-1)", "device=-1 was asked for"),
         ("Heap(buffer=[1])", "a list was given as device memory"),
-        ("device_code('elf')", "the kind 'elf' was asked for: fatbin, lto, bitcode"),
+        ("device_code('elf')", "the kind 'elf' was asked for: the kinds are fatbin, lto, bitcode"),
         ("device_code('fatbin', 70)", "device code for sm_70 was asked for: the oldest is sm_75"),
     ],
 )
