@@ -95,7 +95,7 @@ class watched {
       for (auto const* variable : values_.variables_behind(store->getPointerOperand(), only)) mark(variable);
       if (!only && !memory_) memory_ = changed_ = true;
     }
-    // What such a call writes through pointers depends on another thread, too.
+    // A value that such a call writes through a pointer depends on another thread, too.
     if (auto const* call = dyn_cast<CallBase>(&i); call != nullptr && in) {
       for (auto const& argument : call->args()) {
         if (!argument->getType()->isPointerTy()) continue;

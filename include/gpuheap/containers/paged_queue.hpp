@@ -5,9 +5,9 @@
 //   state    | tail | head | frame 0 {turn, page} | frame 1 | ... | tail, head: the numbers of tickets that pushes and pops have got
 //   page     | taken | cells {value, full}, page_entries of them |
 //
-//   turn     the number q of the page that the frame is for now; q % NumFrames is the frame's number. Ticket t lies in page t /
-//            page_entries
-//   page     of a frame; nullptr: the page does not exist yet, or no longer
+//   turn     the number q of the page that the frame currently stands for; q % NumFrames is the frame's number. Ticket t lies in page
+//            t / page_entries
+//   page     the address of the page of a frame; nullptr if the page does not exist yet, or has been freed
 //
 //   push:    the leader of the lanes that call together gets tickets for all of them. If the page is missing, it first takes one from the
 //            heap, under a lock. A compare-exchange raises the tail. Then each lane fills its cell.

@@ -27,7 +27,7 @@ _CASE_KEYS = _SIMULATOR_KEYS | {"name", "section", "paper", "brief", "metrics", 
 FEWEST_RUNS = 5
 SHORTEST_TIMEOUT_S = 60
 QUICK_RUNS = 3
-# What measures the programs of a suite: their own runs; the GPU's counters, by Nsight Compute; the probe of the driver's allocators.
+# The ways to measure the programs of a suite: timed runs, the GPU's counters (by Nsight Compute), or the probe of the driver's allocators.
 TIMES, COUNTERS, PROBE = INSTRUMENTS = ("times", "counters", "probe")
 
 

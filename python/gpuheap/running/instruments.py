@@ -1,4 +1,4 @@
-"""What measures the points of suites whose programs are not timed: the GPU's counters by Nsight Compute, and the probe of the driver's allocators."""
+"""Measures the points of suites whose programs are not timed: by the GPU's counters (Nsight Compute), or by the probe of the driver's allocators."""
 
 from __future__ import annotations
 
