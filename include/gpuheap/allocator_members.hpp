@@ -1,5 +1,5 @@
 // The optional members of an allocator, as concepts. heap_ref and heap build on the members that an allocator has, and refuse at compile
-// time what needs a missing one.
+// time a call that needs a missing member.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -16,16 +16,16 @@ template <class A>
 concept answers_free = device_allocator<A> && requires(A const& a, void* p) {
   { a.free(p) } -> simt::same_as<free_status>;
 };
-// free(p, refused) calls refused(p, status) as soon as it knows that p is foreign or was freed already. So no thread keeps p in registers
-// for a report after the call.
+// free(p, refused) calls refused(p, status) as soon as it knows that p is foreign or was freed already. So the caller need not keep p in a
+// register for a report after the call.
 template <class A>
 concept reports_refused_frees = answers_free<A> && requires(A const& a, void* p, void (*refused)(void*, free_status)) {
   { a.free(p, refused) } -> simt::same_as<free_status>;
 };
-// free_neighbours(p, status, far): free(p) for code that is called rather than inlined, for a whole warp that frees neighbouring blocks.
+// free_neighbours(p, status, far): free(p) for a whole warp that frees neighbouring blocks, in code that is called rather than inlined.
 // True: the call has handled the free, and `status` is its result. If the free needs more steps, free_neighbours() calls far(marked), and
-// `status` is what that returned; far() calls finish_marked(lanes, p, marked, refused) out of line. False: the warp's frees are not of this
-// kind, and nothing was done.
+// `status` is the result of that call. The caller's far() calls the allocator's finish_marked(lanes, p, marked, refused) out of line.
+// False: the warp's frees are not of this kind, and nothing was done.
 template <class A>
 concept has_free_neighbours = reports_refused_frees<A> &&
     requires(A const& a, void* p, free_status& status, free_status (*far)(typename A::marked const&)) {
@@ -44,7 +44,7 @@ concept has_rounded_size = device_allocator<A> && requires(A const& a, simt::siz
   { a.rounded_size(bytes) } -> simt::convertible_to<simt::size_t>;
 };
 // `static constexpr bool rounded_size_is_exact = true;`: usable_size() of every block that malloc(bytes) returns is rounded_size(bytes).
-// Statistics then need not read a block's size when it is made.
+// Statistics then need not read the size of a new block.
 template <class A>
 concept has_exact_rounded_size = has_rounded_size<A> && has_usable_size<A> && requires {
   requires A::rounded_size_is_exact;
@@ -170,13 +170,13 @@ concept has_granted_bytes = device_allocator<A> && requires {
 //   static A create_growable(memory::region whole, size_t initial_bytes, memory::map_function const& map, stream_ref)
 //                        like create(), for a region that has no memory at first. `map(offset, bytes)` puts memory behind a part of the
 //                        region. Host code calls it for each part before anything accesses that part. The allocator uses up to
-//                        initial_bytes of `whole`, metadata included, in as many parts as it likes; the memory taken is this size, rounded
-//                        up part by part. Throws gpuheap::error if that is too little for a region of this size. A heap is reset by the
-//                        same call: map() then does nothing for parts that have memory.
+//                        initial_bytes of `whole`, metadata included, in any number of parts. The size of each part is rounded up, so the
+//                        memory taken may exceed initial_bytes. Throws gpuheap::error if that is too little for a region of this size. A
+//                        heap is reset by the same call: map() then does nothing for parts that have memory.
 //   void grow(size_t new_bytes, memory::map_function const& map, stream_ref)
 //                        lets the allocator use new_bytes of `whole`, at least as many as before. Kernels launched later on the stream use
 //                        them, for requests of up to traits.largest_bytes. If the call does not use map(), nothing was added. Blocks stay
-//                        where they are, and views made before stay valid, since the change is in the region. map() may throw
+//                        where they are, and views made before stay valid, since the new size is stored in the region. map() may throw
 //                        out_of_memory: the exception passes through, and the allocator is as it was.
 template <class A>
 concept has_grow = device_allocator<A> &&
@@ -192,9 +192,9 @@ concept has_largest_request = device_allocator<A> && requires(A const& a) {
   { a.largest_request() } -> simt::convertible_to<simt::size_t>;
 };
 // trim(stream) of an allocator made by create_growable(): the allocator stops using the free memory at its end, and returns the number of
-// these bytes. They lie directly below the highest byte that it has had mapped and still uses. Until it grows again, it may use that many
-// bytes less. Host; the change is made in stream order, and the caller waits for the stream. If trim() throws, the allocator still uses all
-// of its memory. No kernel may use the allocator meanwhile.
+// these bytes. These bytes lie directly below the end of the memory that the allocator used before. Until the allocator grows again, it may
+// use that many bytes less. Host; the change is made in stream order, and the caller waits for the stream. If trim() throws, the allocator
+// still uses all of its memory. No kernel may use the allocator meanwhile.
 template <class A>
 concept has_trim = has_grow<A> && requires(A& a, stream_ref stream) {
   { a.trim(stream) } -> simt::convertible_to<simt::size_t>;

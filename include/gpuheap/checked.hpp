@@ -67,10 +67,10 @@ class checked;
 // @brief An allocator whose heap finds wrong frees, writes outside of blocks, and writes to freed blocks.
 // @tparam Allocator the allocator that serves the requests: one that lies in its region, aligns to 16 bytes and frees blocks one by one
 // @tparam Options see checked_options
-// @note A request takes up to 31 bytes more from the inner allocator than it asks for; one that is aligned to more than 16 bytes takes its
-// alignment and up to 15 bytes more. The heap finds a mistake of the program when the block is freed, when it leaves quarantine, or during
-// heap::check(), whichever comes first. No wrong pointer reaches the inner allocator: exactly one thread changes a block's header from live
-// to freed, and only this thread passes the block on.
+// @note A request of n bytes takes up to n + 31 bytes from the inner allocator. A request with an alignment of a > 16 bytes takes up to n +
+// a + 15 bytes. The heap finds a mistake of the program when the block is freed, when it leaves quarantine, or during heap::check(),
+// whichever comes first. No wrong pointer reaches the inner allocator: exactly one thread changes a block's header from live to freed, and
+// only this thread passes the block on.
 template <device_allocator Allocator, checked_options Options>
 class checked {
   static_assert(Allocator::traits.free == frees::individually, "gpuheap: checked<> needs an allocator that frees blocks one by one");
@@ -96,7 +96,7 @@ class checked {
 
   // ---- device: any thread, any divergence
 
-  // As the allocator's.
+  // As malloc() of the inner allocator.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return malloc(bytes, block_tag{}); }
   // The same, and gives the block a tag, which reports show.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes, block_tag tag) const {
@@ -106,7 +106,7 @@ class checked {
     if (base == nullptr) base = malloc_again(facts.whole_bytes(), 0);
     return begin_block(base, facts);
   }
-  // As the allocator's.
+  // As aligned_malloc() of the inner allocator.
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const requires has_aligned_malloc<Allocator> {
     if (bytes > checking::most_bytes) return nullptr;
     checking::block_facts facts = asked(bytes, {});
@@ -119,7 +119,7 @@ class checked {
   // Frees the block at p, or records why p is wrong. nullptr does nothing. The block goes into quarantine, and the oldest block of its ring
   // leaves the quarantine and goes back to the inner allocator. A block that is too large for the quarantine goes back at once.
   GPUHEAP_FN free_status free(void* p) const {
-    // One captured mask for the whole call: the lanes that free together.
+    // The mask is captured once for the whole call: the lanes that free together.
     simt::lane_mask const here = simt::active_mask();
     ended const block = p != nullptr ? end_block(p) : ended{};
     simt::uint64_t base = block.of.word == 0 || block.stays ? 0 : block.of.base();
@@ -147,7 +147,7 @@ class checked {
   // Whether p is the start of a live block.
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const { return usable_size(const_cast<void*>(p)) != 0; }
   [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const { return owns(p); }
-  // Shortens the block where it is, and writes a new guard. A block cannot become longer.
+  // Shortens the block in place, and writes a new guard. A block cannot become longer.
   [[nodiscard]] GPUHEAP_FN bool try_resize(void* p, simt::size_t bytes) const {
     checking::header_words header;
     if (!find_block(p, header) || header.state() != checking::block_state::live) return false;
@@ -385,7 +385,7 @@ class checked {
     return block.base();
   }
 
-  // ---- what must not have changed
+  // ---- checks of guards and pads
 
   // A change: the bits of the word at address `at` that differ from the values that the heap wrote.
   struct difference {

@@ -157,20 +157,22 @@ inline void clean() {
 // @param p a pointer that malloc(), calloc() or `new (memory{})` returned on the same side; nullptr does nothing
 GPUHEAP_HD inline void free(void* p) { simt::by_side<detail::free_side>(p); }
 
-// The placement argument of `new`: `new (memory{}) T(...)`, `new (memory{true}) T[n]`. An exhausted heap returns nullptr, and no
-// constructor runs.
+// @brief The placement argument of `new`: `new (memory{}) T(...)`, `new (memory{true}) T[n]`. If the heap is exhausted, `new` returns
+// nullptr, and no constructor runs.
 struct memory {
   bool together = false;
 };
 
-// Takes the place of `delete p` for an object that `new (memory{})` made. Its class has no virtual functions, or p is nullptr.
+// @brief Takes the place of `delete p`: runs the destructor and frees the memory. Host or device, any thread.
+// @param p an object that `new (memory{})` made on the same side, of a class without virtual functions; nullptr does nothing
 template <class T>
 GPUHEAP_HD inline void destroy(T* p) {
   if (p == nullptr) return;
   p->~T();
   coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
 }
-// Takes the place of `delete[] p` for an array that `new (memory{}) T[n]` made.
+// @brief Takes the place of `delete[] p`: frees the memory. Host or device, any thread.
+// @param p an array that `new (memory{}) T[n]` made on the same side; nullptr does nothing
 template <class T>
 GPUHEAP_HD inline void destroy_array(T* p) {
   static_assert(simt::is_trivially_destructible_v<T>, "gpuheap: arrays of objects with destructors are not for coalesced::destroy_array");

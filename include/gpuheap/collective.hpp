@@ -71,7 +71,7 @@ class warp_threads {
 // @param mask the lanes of the group, the caller's included; all of them make this call
 [[nodiscard]] GPUHEAP_FN inline warp_threads this_warp(simt::lane_mask mask) { return warp_threads{mask}; }
 // @brief A group of the lanes that are converged at this call. Other lanes of the warp may make the call at another time, and get a group
-// of their own. A program keeps the group of an allocation for the free.
+// of their own. A program that allocates with such a group keeps the group for the free.
 [[nodiscard]] GPUHEAP_FN inline warp_threads this_warp() { return warp_threads{simt::active_mask()}; }
 
 // Memory through which the threads of a block exchange values. Each block has one object, in memory that all its threads can access:
@@ -104,8 +104,8 @@ class block_threads {
     sync();  // the reads come before the next call writes
     return common;
   }
-  // Each warp adds up its lanes' values, then the first warp adds up the warps' sums. If there is a second warp, the first one has 32
-  // lanes.
+  // Each warp adds up its lanes' values, then the first warp adds up the warps' sums. If the block has several warps, the first one has 32
+  // lanes, so there is a lane for each sum.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t sum_before(simt::uint64_t value, simt::uint64_t& total) const {
     unsigned const warp = rank() / simt::warp_lanes;
     unsigned const lane = rank() % simt::warp_lanes;

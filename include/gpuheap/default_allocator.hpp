@@ -1,7 +1,7 @@
 // Names the default allocator, that of `heap<>` and `heap_ref<>`, in one place. Compiles under NVRTC.
 //
 // A source that names the allocator of each of its heaps may define GPUHEAP_NO_DEFAULT_ALLOCATOR. It then does not include the default
-// allocator, and a change of that allocator does not compile it again.
+// allocator, and is not compiled again when that allocator changes.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

@@ -74,15 +74,15 @@ class hardened {
 
   // ---- device: any thread, any divergence
 
-  // As the allocator's.
+  // As malloc() of the inner allocator.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    // One captured mask for the whole call: the lanes that ask together.
+    // The mask is captured once for the whole call: the lanes that ask together.
     simt::lane_mask const here = simt::active_mask();
     void* const p = inner_.malloc(bytes);
     bits_.add(here, number_of(p));
     return p;
   }
-  // As the allocator's.
+  // As aligned_malloc() of the inner allocator.
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const requires has_aligned_malloc<Allocator> {
     simt::lane_mask const here = simt::active_mask();
     void* const p = inner_.aligned_malloc(bytes, alignment);
@@ -106,7 +106,7 @@ class hardened {
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Allocator> {
     return owns(p) ? inner_.usable_size(p) : 0;
   }
-  // As the allocator's. The block's bit is clear during the call, so the heap refuses a concurrent free of the block.
+  // As try_resize() of the inner allocator. The block's bit is clear during the call, so the heap refuses a concurrent free of the block.
   [[nodiscard]] GPUHEAP_FN bool try_resize(void* p, simt::size_t bytes) const requires has_try_resize<Allocator> {
     if (!may_begin(p) || !bits_.take_alone(number_of(p))) return false;
     bool const holds = inner_.try_resize(p, bytes);

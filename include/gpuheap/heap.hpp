@@ -28,10 +28,11 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// @brief A heap that owns its memory and the allocator in it. Move-only; several live side by side.
+// @brief A heap that owns its memory and the allocator in it. Move-only. A program may have several heaps at the same time.
 // @tparam Statistics whether the heap counts each malloc and free: `counted` or `uncounted`
-// @note ref() is passed to kernels by value. Kernels of its device may use a heap at once, from any number of streams and replayed graphs.
-// Changes by the host are ordered on the stream that the call names, by default the null stream. One host thread at a time calls members.
+// @note Kernels take ref() by value. Kernels of the heap's device may use the heap at the same time, from any number of streams and in
+// replayed graphs. A host call that changes the heap is ordered on the stream that the call names, by default the null stream. Only one
+// host thread at a time may call members.
 // @note While kernels of other streams use the heap:
 //   stats(), live_blocks()   safe; each number was true at some moment during the call, but not all at the same moment
 //   check()                  safe; this call or the next check() reports a failure that happens meanwhile
@@ -44,13 +45,13 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
  public:
   using allocator_type = Allocator;
   using ref_type = heap_ref<Allocator, Statistics>;
-  // @brief A function that check() calls with what has failed since the last check.
+  // @brief A function that check() calls with a description of the requests that failed since the last check().
   using exhaustion_callback = memory::function<void(exhaustion const&)>;
 
   // @brief Makes a heap in new memory.
   // @param size the bytes of the heap in all, bookkeeping included: `heap{8_GiB}`, `heap{fraction_of_free(0.5)}`. `heap{}` takes
   // GPUHEAP_BYTES or a default: heap_size::from_environment. For a process_wide allocator the size is a limit, and `from` supplies only
-  // what the allocator needs beside the process's heap
+  // memory for the allocator's own metadata
   // @param from the source of the memory, such as memory::managed
   // @param stream later kernels of this stream can use the heap; kernels of other streams must first wait for this stream
   // @throws out_of_memory if the source does not have the memory
@@ -147,7 +148,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // @brief Counts of live blocks and of failures. Waits for the stream; exact if no other stream uses the heap meanwhile.
+  // @brief Returns counts of live blocks and of failures. Waits for the stream; the counts are exact if no other stream uses the heap
+  // meanwhile.
   // @note An `uncounted` heap asks its allocator: a kernel walks the metadata, which takes up to a millisecond in the largest heaps.
   [[nodiscard]] statistics stats(stream_ref stream = {}) const {
     if constexpr (asks_allocator) allocator_.take_census(&records()->census, stream);
@@ -194,7 +196,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // @return the bytes that the allocator may use now, its metadata included. grow() adds to them, trim() takes from them
+  // @return the bytes that the allocator may use now, its metadata included. grow() raises this number, and trim() lowers it
   [[nodiscard]] simt::size_t capacity() const { return grows() ? capacity_ : arena_.bytes; }
   // @return the most that capacity() can become, in bytes
   [[nodiscard]] simt::size_t at_most() const { return arena_.bytes; }
@@ -243,7 +245,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   simt::size_t trim(stream_ref stream = {}) requires has_trim<Allocator> {
     require_growing();
     simt::size_t const given_up = allocator_.trim(stream);
-    capacity_ -= given_up;  // stands before the wait, which may throw, since the allocator has given the memory up already
+    capacity_ -= given_up;  // comes before the wait, which may throw: the allocator has given the memory up already
     growing_->reach -= given_up;
     simt::synchronize(stream);
     return growing_->range.unmap(growing_->reach, growing_->range.bytes() - growing_->reach);
@@ -256,8 +258,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   // ---- exhaustion
 
-  // @brief Sets what happens if no free memory fits a request, in kernels launched later on the stream, or on any stream after this call
-  // returns. Waits for the stream.
+  // @brief Sets the policy for requests that no free memory fits, for kernels launched later on the stream, or on any stream after this
+  // call returns. Waits for the stream.
   // @param policy `null`, the default, or `trap`
   // @param stream kernels that run on it later follow the policy
   void set_policy(exhaustion_policy policy, stream_ref stream = {}) {
@@ -270,15 +272,18 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     simt::synchronize(stream);
   }
 
-  // @brief Sets the function that check() calls, on its own thread, instead of throwing out_of_memory. An empty one restores the exception.
+  // @brief Sets the function that check() calls, on the thread that calls check(), instead of throwing out_of_memory. An empty callback
+  // restores the exception.
   void on_exhausted(exhaustion_callback callback) { callback_ = static_cast<exhaustion_callback&&>(callback); }
 
   // @brief Waits for the stream, and reports what went wrong in this heap since the last check(). Call it after a launch. check() reports
-  // each failure once. If it, or a callback, throws, failures that it has not yet reported are left for the next check().
+  // each failure once. If check() or a callback throws, the next check() reports the failures that are not reported yet.
   // @return the number of bytes by which the heap has grown. If it is not 0, repeat the requests that failed. The heap does not grow if it
-  // has its largest size, if the device has no more memory, or if growth would not help; the report says which
-  // @throws out_of_memory if exhaustion_policy::trap stopped a kernel, naming the request; the CUDA context is lost, as after any trap
-  // @throws out_of_memory if requests failed, unless there is a callback, or the heap has grown and none is impossible (request_fault)
+  // has its largest size, if the device has no more memory, or if growth would not help; the report says which of these is the reason
+  // @throws out_of_memory if exhaustion_policy::trap stopped a kernel. The error names the request. The CUDA context is lost, as after any
+  // trap
+  // @throws out_of_memory if requests failed and no callback is set, unless the heap has grown and all of the requests were valid
+  // (request_fault)
   // @throws gpuheap::error if the heap refused frees
   // @throws misuse_error if a checked heap finds misuse in any of its blocks, unless on_misuse() has set a callback
   // @note Under grow_when_exhausted() the heap first grows by one step if requests found no memory, but not for requests that it could
@@ -329,7 +334,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     std::size(p);
   }
   void free(Pointers const& pointers, stream_ref stream = {}) { free_listed_on_host(std::data(pointers), std::size(pointers), stream); }
-  // @brief Frees blocks, in stream order. The array of their addresses, which device code can access, must stay until they are freed.
+  // @brief Frees blocks, in stream order. Device code must be able to access the array of their addresses, and the array must stay until
+  // the blocks are freed.
   template <class Pointer>
   requires simt::is_pointer_v<Pointer>
   void free(device_span<Pointer> pointers, stream_ref stream = {}) {
@@ -438,7 +444,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // Returns a function that maps parts of the range. The allocator calls it. It refers to *this, so only the current call may use it.
+  // Returns a function that maps parts of the range. The allocator calls this function, which refers to *this: it must not outlive the call
+  // that passes it to the allocator.
   [[nodiscard]] memory::map_function mapper() {
     return [this](simt::size_t offset, simt::size_t bytes) {
       growing_->range.map(offset, bytes);
@@ -533,7 +540,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     // acquire: pairs with the release in stop_kernel(), so the load of `request` finds what the kernel wrote.
     if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{final.written}.load(simt::acquire) == 0) return;
     failed_request const request = final.request;
-    final = {};  // no kernel writes it: the trap has ended them all
+    final = {};  // no kernel writes the report any more: the trap has ended all kernels
     throw out_of_memory(detail::stopped_text(name(), request, how));
   }
 

@@ -116,13 +116,14 @@ class heap_inspection {
     static_assert(has_verify<A>, "gpuheap: this Allocator has no verify(stream)");
   }
 
-  // @brief Sets the function that check() calls for each misuse that it reports, instead of throwing misuse_error. After an empty one,
-  // check() throws again.
+  // @brief Sets the function that check() calls for each misuse that it reports, instead of throwing misuse_error. An empty callback
+  // restores the exception.
   // @note The heap's record keeps the first 64 findings after the heap was made or reset.
   void on_misuse(misuse_callback callback) requires finds_misuse<Allocator> { misuse_callback_ = static_cast<misuse_callback&&>(callback); }
 
-  // @brief Sets what happens at misuse in kernels that are launched later on `stream`, or on any stream after this call returns.
-  // @param policy `trap` stops the kernel, which loses the CUDA context; check() then throws the misuse_error
+  // @brief Sets the policy for misuse in kernels that are launched later on `stream`, or on any stream after this call returns. Waits for
+  // the stream.
+  // @param policy `trap` stops the kernel, and the CUDA context is lost; check() then throws the misuse_error
   // @param stream the stream in whose order the policy changes
   void set_misuse_policy(when_misused policy, stream_ref stream = {}) requires finds_misuse<Allocator> {
     if (policy == when_misused::trap && misuse_words_.base() == nullptr) {
@@ -178,7 +179,7 @@ class heap_inspection {
       // acquire: pairs with the release in stop_kernel(), so the copy below has the kernel's finding.
       if (simt::atomic_ref<simt::uint32_t, simt::scope::system>{words.written}.load(simt::acquire) == 0) return;
       misuse_words const last = words;
-      words = {};  // no kernel writes it: the trap has ended them all
+      words = {};  // no kernel writes the words any more: the trap has ended all kernels
       throw misuse_error(text_of("gpuheap: a kernel was stopped because a heap of '%s' was misused: %s. (%s)", Allocator::traits.name,
                                  detail::misuse_text(last.finding, last.file).c_str(), how),
                          last.finding);

@@ -1,7 +1,7 @@
 // Reports of the live blocks of a heap: heap::blocks(), leaks in groups, and the file that `gpuheap inspect` reads. Host code.
 //
-// A program includes this header to call blocks(), report_leaks() or write_dump(). heap.hpp does not include it, because its maps and its
-// sorting take a tenth of a small program's compile time.
+// A program includes this header to call blocks(), report_leaks() or write_dump(). heap.hpp does not include it, because this header's maps
+// and sorting take a tenth of a small program's compile time.
 //
 // The file, little-endian:
 //   "gpuheap\1"                           8 bytes

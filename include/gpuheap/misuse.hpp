@@ -57,7 +57,7 @@ struct misuse_finding {
 struct misuse_words {
   misuse_finding finding{};
   char file[96] = {};          // the file's name, if the block's tag is a place
-  simt::uint32_t written = 0;  // becomes 1, by a release store, after the others are written
+  simt::uint32_t written = 0;  // becomes 1, by a release store, after the other members are written
 };
 
 // All zero in a new heap.

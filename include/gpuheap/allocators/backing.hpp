@@ -56,8 +56,8 @@ struct backing_cut {
   simt::size_t own_bytes = 0;  // a multiple of 256
   memory::region rest{};       // a process_wide backing uses only its size, as a limit
 
-  // Returns the bytes that the allocator keeps if the backing gets `percent` % of the region, and no less than it needs. These are all
-  // bytes if the backing uses no memory of the region, and 0 if the region is too small.
+  // Returns the bytes that the allocator keeps if the backing gets `percent` % of the region, or Backing::min_region_bytes() if that is
+  // more. The result is the whole region if the backing needs no memory of it, and 0 if the region is too small.
   [[nodiscard]] static simt::size_t own_bytes_of(simt::size_t region_bytes, unsigned percent) {
     simt::size_t const least = Backing::min_region_bytes();
     if (least == 0) return region_bytes;

@@ -1,5 +1,5 @@
 // `backing_reference`: a plain first-fit heap behind one lock. In the simulator it takes the place of the toolkit's heap under allocators
-// that need a second one. It is also the reference for comparisons: simple enough to be verified by reading, and not fast.
+// that need a backing. It is also the reference for comparisons: simple enough to be verified by reading, and not fast.
 //
 // Layout of a region:
 //   +0                  state {lock, first free block, held bytes, most held}
@@ -136,7 +136,7 @@ class backing_reference {
   template <class F>
   GPUHEAP_FN void locked(F f) const {
     simt::lane_mask const here = simt::active_mask();
-    // The holder's work is bounded by the number of blocks and waits for nothing, as spin_lock requires.
+    // The holder's steps are bounded by the number of blocks, and the holder waits for nothing, as spin_lock requires.
     GPUHEAP_NO_UNROLL
     for (simt::lane_mask rest = here; rest != 0; rest &= rest - 1) {
       if (simt::lane_id() == simt::lowest_bit(rest)) structures::spin_lock{&state_->lock}.run(f);

@@ -1,5 +1,5 @@
 // `bulkalloc`: BulkAllocator. A request is served in two steps: it acquires a unit of a bulk semaphore, which promises memory, and then
-// finds the memory. Requests that get no unit make new ones, all requests at the same time.
+// finds the memory. Requests that get no unit make new units, and many requests may do so at the same time.
 //   I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 // Layout of a region:
@@ -24,8 +24,8 @@
 //            them waits for no thread. Locks are held while links change, and holders never wait. malloc returns nullptr if no arena and no
 //            order has memory, and no thread has promised any. free waits for the lock of a list or chunk. Of the threads whose frees empty
 //            bins of a list, one at a time waits for the threads that walk the list, on behalf of all.
-// Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the bin or block is the same as at the first free.
-//            A second free that is under way while the memory gets another use may clear a bit of the new contents.
+// Misuse:    a second free, or a pointer at which nothing begins, is refused until the memory of the bin or block gets another use. A
+//            second free that is under way at that moment may clear a bit of the new contents.
 //
 // Different from the paper, and why:
 //   - Chunks have 64 pages: 62 bins and as many tails. The paper's chunks have 128 pages, which contradicts its numbers of tails and of
@@ -71,7 +71,7 @@ struct parts {
   using state = heap_state<Parts>;
 };
 
-// Kernel: thread i initialises arena i, and makes the node of order i available that the whole pool has, if it has one.
+// Kernel: thread i initialises arena i, and makes the pool's node of order i available, if the pool has one.
 template <class Parts>
 struct make_heap {
   heap_state<Parts>* state;
@@ -109,7 +109,7 @@ class basic_bulkalloc {
 
   // Returns memory of `bytes` > 0 bytes; nullptr if there is none.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    // One captured mask for the whole call.
+    // The mask is captured once for the whole call.
     simt::lane_mask const here = simt::active_mask();
     unsigned const c = bytes <= largest_object ? bulk::class_of(bytes) : bulk::num_classes;
     bool const small = c < bulk::num_classes;

@@ -249,7 +249,7 @@ class basic_coalesce {
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t& head_of(char* base) { return *reinterpret_cast<simt::uint64_t*>(base); }
   // relaxed: the leader stored the size before any thread got the superblock, and no thread changes it.
   [[nodiscard]] GPUHEAP_FN static simt::size_t usable_in(char* base) { return word{head_of(base)}.load(simt::relaxed) >> count_bits; }
-  // relaxed, both: only a thread that got the piece from its allocation reads the word before it.
+  // relaxed, both: a thread reads the word before a piece only if it got the piece's address from the thread that allocated the piece.
   [[nodiscard]] GPUHEAP_FN static char* superblock_of(void* p) {
     return reinterpret_cast<char*>(word{static_cast<simt::uint64_t*>(p)[-1]}.load(simt::relaxed));
   }

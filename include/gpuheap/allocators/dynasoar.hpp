@@ -39,8 +39,8 @@
 //   - The words of all blocks form one array; in the published code they take 64 bytes in front of each block. So blocks are aligned to
 //     their size, and a pass over all blocks reads contiguous words.
 //   - Warps are identified by their place in the grid, because the hardware's number of a warp may change while the warp runs.
-//   - A class inherits fields from one base class at most, without virtual functions. The published ones mark abstract classes; here a base
-//     is abstract if it is not among the heap's classes.
+//   - A class inherits fields from one base class at most, without virtual functions. In the published code, a class is marked as abstract;
+//     here a base class is abstract if it is not among the heap's classes.
 //   - Two features are left out: the pass that moves objects together (CompactGpu, ISMM 2019), because pointers cannot be found and
 //     rewritten here; and arrays of objects. The benchmark's case field_access measures the gain by structures of arrays.
 #pragma once
@@ -184,7 +184,7 @@ class basic_dynasoar {
   using cut = detail::backing_cut<Backing>;
 #endif
 
-  // Class 0 is the class of Config.smallest_bytes in size_classes.hpp; the further ones follow in order.
+  // Class 0 is the class of Config.smallest_bytes in size_classes.hpp; the other classes follow in order.
   static constexpr unsigned first_class = structures::size_classes::class_of(Config.smallest_bytes);
   static constexpr unsigned num_classes = structures::size_classes::class_of(block_bytes) + 1 - first_class;
   static_assert(num_classes <= 256, "a class and the pool's address are one word");

@@ -247,7 +247,7 @@ class basic_fdgmalloc {
     structures::warp_group const group{mask};
     simt::uint64_t mine = 0;
     simt::uint64_t left = 0;                              // bytes of the lanes that wait
-    simt::uint64_t ahead = group.sum_before(need, left);  // those of lanes before this one; at least 2^63 once this lane has its answer
+    simt::uint64_t ahead = group.sum_before(need, left);  // bytes of waiting lanes before this one; 2^63 or more once this lane is answered
     bool alone = false;                                   // the backing has no block for all that wait: each lane asks alone
     bool no_superblock = false;
     // Ends: a pass serves lanes, refuses one, sets one of the two flags, or has lost the area to a group that was served. All lanes of the

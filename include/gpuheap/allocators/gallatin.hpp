@@ -20,8 +20,8 @@
 // free:      the lanes that free slices of one word of 64 bits set their bits by one atomic. The thread that fills a word counts it. The
 //            thread that counts a block's last word puts the block back into its segment, and the thread that puts the last block back
 //            frees the segment.
-// Reuse:     a slice is reused once all 4096 slices of its block have been taken and freed. A block at home in its segment serves its
-//            class, a free segment any size.
+// Reuse:     a slice is reused once all 4096 slices of its block have been taken and freed. A block that is back in its segment serves its
+//            class, and a free segment serves any size.
 // Progress:  malloc is blocking: it waits for a thread that fetches a block for its slot. That thread may wait for a thread that makes a
 //            segment of the class, which waits for no thread; claims of runs wait for a lock. malloc returns nullptr if an attempt to fetch
 //            a block, by itself or by another thread, began after the request and found no block, and no other slot of the class has
@@ -40,17 +40,17 @@
 //     users wait for their turns. Lanes of a warp that want whole blocks take them together.
 //   - A segment is found by its class as soon as one of its blocks is free. In the paper a tenth of the blocks must be free; fewer free
 //     blocks are not found. A thread that removes a segment from a tree checks the segment again.
-//   - Any thread that finds a block exhausted may replace it in the slot that it was read from, whose word has a generation. In the paper
-//     this is the duty of the thread that got the last slice. The duty is lost if the block was in another slot meanwhile, or if no block
-//     was available. The slot then serves no request any more.
+//   - Any thread that finds the block of a slot exhausted may replace the block. A generation in the slot's word shows whether the slot has
+//     changed since the thread read it. In the paper this is the duty of the thread that got the last slice. The duty is lost if the block
+//     was in another slot meanwhile, or if no block was available. The slot then serves no request any more.
 //   - Unused blocks leave their slots when another class finds no segment, so that a heap without live blocks serves any request.
 //   - One word has a block's class and a count of 32 bits, and no thread adds to the count of a block that it knows to be exhausted. In the
 //     paper the count has 20 bits, and overflows into the class.
 //   - A block that is handed out as a whole is never in the state `open`. In the paper, a thread with an old slot word can take slices of
-//     it before the count says that it is full.
+//     such a block before the block's count says that the block is full.
 //   - Runs are found across words of the tree, from its last word to its first. The paper finds only runs that begin with a word, and none
 //     in the first word. A segment's word says `free` before the tree shows the segment.
-//   - No number of tries limits an attempt: see Progress.
+//   - The number of tries of a request is not limited: Progress, above, says when malloc gives up.
 //   - The smallest class has a slot for each multiprocessor, or fewer if their blocks would exceed a 64th of the heap. As many slots are
 //     filled at the start as a quarter of the heap holds. The paper has 128, 64, 32, ... slots, whose blocks take 160 MiB.
 #pragma once
@@ -102,7 +102,7 @@ class basic_gallatin {
     if (bytes > most_slice_bytes()) return state_->take_large(simt::active_mask(), bytes);
     unsigned const c = bytes > Config.largest_slice ? layout_type::top_class : layout_type::class_of_slice(bytes);
     unsigned const lg_k = bytes > Config.largest_slice ? simt::ceil_log2(bytes) - layout_type::lg_largest : 0;
-    // One captured mask for the whole call.
+    // The mask is captured once for the whole call.
     simt::lane_mask const here = simt::active_mask();
     // The group: the lanes with the same class and length on this heap. The state's address is a multiple of 128, so its low bits have room
     // for both.
@@ -114,7 +114,7 @@ class basic_gallatin {
     simt::back_off pause;
     // `group`: the lanes that have no answer yet.
     // Ends: in each pass, a group has at least one lane served, or all of its lanes answered, or its leader has waited for a thread that
-    // fetches a block. That thread is served, or fails, which ends the wait.
+    // fetches a block. The wait ends when that thread is served or fails.
     GPUHEAP_NO_UNROLL
     do {
       unsigned const leader = group.mask != 0 ? group.leader() : simt::lane_id();

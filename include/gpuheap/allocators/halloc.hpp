@@ -21,8 +21,8 @@
 //            included.
 // free:      the address gives the slab and, divided by the chunk size, the chunk. The free reads and clears the chunk's four bits, the
 //            length, by one atomic. Then it clears the chunks' bits and subtracts the chunks from the slab's word. Lanes that free blocks
-//            of one slab and one length subtract together. The thread that brings a slab, unless it is a head, down to a lower level files
-//            it there.
+//            of one slab and one length subtract together. A thread that brings a slab down to a lower level files it there, unless the
+//            slab is a head.
 // Reuse:     a freed block serves its class at once, other classes of its chunk size if its slab is 98.8 % free, and all classes if its
 //            slab is free. Before a request fails, any slab of its chunk size serves it, and any empty slab.
 // Progress:  malloc is blocking: it may wait for the lock of its class, whose holder waits for nothing. free is lock-free; for a block of
@@ -46,7 +46,7 @@
 //   9  Four bits that are cleared once say whether a free is the first. Bit 3, which says that a block was there before, tells a double
 //      free from a foreign one.
 //  10  Near exhaustion a class does what malloc (above) says: the head is filled up, then all slabs are searched, other heads included.
-//  11  24 bits of a 64-bit word count up to 2^20 chunks of a slab, 32 bits number the slabs, and a number is reserved for no slab.
+//  11  24 bits of a 64-bit word count up to 2^20 chunks of a slab, 32 bits number the slabs, and one number stands for no slab.
 //  12  Words that change are read past the L1. A thread that reads a head's number gets all else from the atomic on the slab's word.
 //  13  Nothing outside the region is initialised, and the region may hold anything before.
 // Also: the ticket lies in the slab's word rather than in a counter of the class, which saves an atomic. Slabs are smaller in small heaps.

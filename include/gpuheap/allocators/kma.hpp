@@ -21,9 +21,9 @@
 // Reuse:     a freed block serves its class at once. A superblock without live blocks serves any class, and runs.
 // Progress:  blocking. malloc and free wait for their turn at a cell of the queue (ring_queue.hpp), that is, for the thread that used the
 //            cell one lap before. A malloc that finds no block also waits for relocations, and for a superblock that another thread has
-//            claimed for an incomplete run; that thread waits for none. A malloc that has to wait for nothing is lock-free. Before malloc
-//            returns nullptr, it has found all places empty while no relocation was open, or has loaded every superblock's word. A request
-//            for a run may be refused while another thread has claimed superblocks that it then gives back.
+//            claimed for an incomplete run; that thread waits for none. A malloc that does not wait is lock-free. Before malloc returns
+//            nullptr, it has found all places empty while no relocation was open, or has loaded every superblock's word. A request for a
+//            run may be refused while another thread has claimed superblocks that it then gives back.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the superblock is the same as at the first free.
 //            After the superblock's next opening, a stale pointer may equal that of a live block, as in any allocator. A second free that
 //            is under way at that time may clear a bit of the superblock's new contents.
@@ -91,7 +91,7 @@ class basic_kma {
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (bytes > Config.superblock_bytes) return malloc_run(bytes);
     unsigned const c = layout_type::class_for(static_cast<unsigned>(bytes)), capacity = layout_type::capacity(c);
-    // One captured mask for the whole call.
+    // The mask is captured once for the whole call.
     simt::lane_mask const here = simt::active_mask();
     // The group: the lanes that ask this heap for the same class. If a superblock has fewer blocks than a warp has lanes, at most that many
     // adjacent lanes form a group. The state's address is a multiple of 128 and has at most 57 bits, so the shifted address leaves the low
@@ -127,7 +127,7 @@ class basic_kma {
     if (at.seen.is_free()) return free_status::double_free;
     if (at.seen.kind() == kma_parts::run_head) return state_->give_run(at.superblock) ? free_status::done : free_status::double_free;
     // The bit is cleared first: it must be clear before the lower count lets other threads search for it. The result of release_block()
-    // says that it is.
+    // shows that it is clear.
     if (!at_.release_block(at)) return free_status::double_free;
     unsigned const c = at.seen.kind() - 1, before = at_.state(at.superblock).release(1).fill();
     if (before == 1 || before == layout_type::capacity(c)) state_->has_room_again(at.superblock, c, before);

@@ -9,7 +9,7 @@
 // Layout of a region (ouroboros/layout.hpp):
 //   | state | pool and trees | queues | of each chunk: word, bits, records | chunks of 8192 bytes ...                        | backing's |
 //   sizes     16 32 64 ... 8192: a chunk has as many pages as fit. 16384 32768: a page is half or all of a region, which is four adjacent
-//             chunks; the paper calls this the stacked instance, and this code the second one
+//             chunks; the paper calls these sizes the stacked instance, and this code calls them the second instance
 //   chunk     | page 0 | page 1 | ... |     or a segment of a queue: | place 0 | place 1 | ... 2048 places of 4 bytes |
 //
 // malloc:    the lanes of a warp that ask for the same page size make one request. Their leader acquires a unit for each lane from the bulk
@@ -20,9 +20,9 @@
 //            sets the page's bit. If that is the chunk's first free page, the chunk goes into the queue. Then the free gives the units
 //            back.
 // Larger:    a request of more than the largest page goes to the backing, as published. A fifth of the heap is the backing's.
-// Reuse:     P: a freed page serves its page size. Chunks all of whose pages are spare, and the storage of queues, serve any size. C: a
-//            chunk without a live page serves any size, regions included: if the pool is empty, malloc searches for such a chunk (state.hpp
-//            says why that is safe).
+// Reuse:     P: a freed page serves its page size. Chunks all of whose pages are spare (neither live nor in a queue), and the storage of
+//            queues, serve any size. C: a chunk without a live page serves any size, regions included: if the pool is empty, malloc
+//            searches for such a chunk (state.hpp says why that is safe).
 // Progress:  malloc is blocking. It may wait for threads that bring chunks, that hold a chunk's entry, or that are between ticket and place
 //            of a queue. Each of these waits at most for an older ticket's thread. free is blocking: it may wait for a thread between
 //            ticket and place of a queue. malloc returns nullptr if there is no unit, the pool is empty, and no chunk is moving between a
@@ -67,7 +67,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// Each of the six variants, with sizes of the program's own, over any backing.
+// Any of the six variants, with page sizes that the program chooses, over any backing.
 template <queue_of Holds, stored_in Stored, ouroboros_config Config = ouroboros_config{}, class Backing = default_backing,
           class Parts = ouro::parts>
 class basic_ouroboros {
@@ -106,7 +106,7 @@ class basic_ouroboros {
 
   // Returns memory of `bytes` > 0 bytes; nullptr if there is none.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    // One captured mask for the whole call.
+    // The mask is captured once for the whole call.
     simt::lane_mask const here = simt::active_mask();
     unsigned const q = bytes > layout_type::largest_bytes ? no_class : layout_type::class_of(bytes);
     auto const group = structures::warp_group::of_equal(here, key(q));

@@ -5,8 +5,8 @@
 //
 // Layout of a region. Sizes and positions of chunks are counted in units of `unit_bytes` (64) bytes. If 2^29 units are not enough for a
 // region (beyond about 32 GiB), a unit has 128 bytes, or 256, and so on.
-//   +0       bytes held, as footprint() last added them up (256 bytes); then the hints, the positions at which walks begin, 32 bytes
-//            apart: C, CF one; CM, CFM one for each multiprocessor
+//   +0       the bytes held, as footprint() last added them up (256 bytes)
+//   hints    positions at which walks begin, 32 bytes apart. C and CF have one hint, CM and CFM one for each multiprocessor
 //   table    one header for each unit, and one for the end. The header of the chunk that begins at unit x is table[x]
 //   pool     the units; unit 0 lies at a multiple of min(unit_bytes, 256)
 //
@@ -17,11 +17,11 @@
 //              absorbed   a chunk that was merged into the one before it: no chunk begins here any more. `next` stays
 //              0          no chunk has ever begun here
 //
-// Split at the start (equation 1): trees of chunks, breadth first. The root has R units, node i has R / 2^floor(log2 i), a leaf has
-// `leaf_units` (4), and R is the largest for which the trees fit. C and CF have one tree. CM and CFM have one for each multiprocessor (SM),
-// whose hint starts at the root; the SM id modulo the number of hints selects the hint. The rest of the pool is one last chunk. Two other
-// strategies, which the paper leaves to later work, are parameters: `none`, one chunk; and `equal`, chunks of `equal_units` from end to
-// end, over which the hints are spread.
+// At the start, the pool is split (equation 1) into trees of chunks, which lie in breadth-first order. The root has R units, node i has R /
+// 2^floor(log2 i), and a leaf has `leaf_units` (4). R is the largest number for which the trees fit. C and CF have one tree. CM and CFM
+// have one for each multiprocessor (SM), whose hint starts at the root; the SM id modulo the number of hints selects the hint. The rest of
+// the pool is one last chunk. Two other strategies, which the paper leaves to later work, are parameters: `none`, one chunk; and `equal`,
+// chunks of `equal_units` from end to end, over which the hints are spread.
 //
 // Invariants at rest (verify): `next` leads from unit 0 to the end, always forward, over chunks that are free or live; no other header is
 // free, live or held.
@@ -38,9 +38,10 @@
 //     thread may read a chunk's position, and another thread may then absorb the chunk. The first thread then locks and follows bytes that
 //     are a block's contents by now. This is the paper's central mistake. (The measurements in the survey by Winter et al., PPoPP 2021, are
 //     of a build that does not merge.) In the table, an absorbed header cannot be locked, and its `next` leads forward into the list. So a
-//     thread may come late, and a hint may point anywhere. The alternative is to merge only while no thread walks. That needs a count of
-//     the walking threads, which costs each call two more atomics on one word, and never merges under load. The table takes 4 (fused) or 8
-//     bytes for each unit, in large blocks too. This is why units have 64 bytes, and not 16: the table is 6 % or 11 % of the region.
+//     thread may use an old position, and a hint may hold any position. The alternative is to merge only while no thread walks. Each call
+//     then changes a count of the walking threads by two more atomics on one word, and under load no chunks are ever merged. The table
+//     takes 4 (fused) or 8 bytes for each unit, in large blocks too. This is why units have 64 bytes, and not 16: the table is 6 % or 11 %
+//     of the region.
 //   - Blocks are aligned to the unit, as no header lies in front of them. The published ones are aligned to 4 or 8 bytes.
 //   - The walk ends. The published one ends only when it finds a chunk. Here there are four laps: from the hint to the end; over all
 //     chunks; over all chunks, waiting for held ones; over all chunks, with free neighbours counted together. If no other thread calls
@@ -48,7 +49,7 @@
 //   - In the last lap, malloc merges neighbours if that serves its request. free merges forward only, as published, so blocks that are
 //     freed in the order of their addresses would otherwise stay apart for ever.
 //   - malloc locks a chunk only if it looks large enough, and reads its size under the lock. The published walk locks every chunk on its
-//     way, which hides free chunks from other threads, and C relies on a size that was read before the lock.
+//     way, and so hides free chunks from other threads. The published C relies on a size that was read before the lock.
 //   - Leaves have 256 bytes, not 16, because large requests spend most of their time on walks over leaves.
 //   - Heaps may exceed 4 GiB, because positions count units. The published ones count bytes, in 31 or 32 bits.
 //   - A failed malloc returns nullptr, not the address of the pool's first byte. free refuses a pointer without a live header.
@@ -98,7 +99,8 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 //   lock(x)         free -> held. Returns the chunk's end. If the chunk was not free, changes nothing and returns 0
 //   end_life(x)     live -> held. Returns the header before; nothing has changed if it was not live
 //   absorb(x, n)    a held chunk that ends at n becomes part of the chunk before it, which the caller holds too
-//   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n as that one did. No header leads to it yet.
+//   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n, where the held chunk ended. No header leads
+//                   to it yet.
 //                   A thread that knows x from an earlier chunk may lock the new chunk at once, and sees everything that the caller stored
 //                   before
 //   set_live(x, n)  a held chunk becomes a block that ends at n
@@ -107,7 +109,7 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 //
 // Orders. `consume` is for a thread that accesses the position that it has read. It pairs with the fence in cut(), which orders the store
 // of a header before any store that leads to it. It also pairs with the release in set_free(), so that the next owner's accesses come after
-// the last owner's. `relay` is for a thread that holds a chunk and writes a position that it got in this way. A plain atomic store is
+// the last owner's. `relay` is for a thread that holds a chunk and writes a position that it got by a `consume`. A plain atomic store is
 // enough there: failed locks and refused second frees of other threads may come between, but they change nothing in the header of a held
 // chunk.
 template <bool Fused>
@@ -142,8 +144,8 @@ struct headers<true> {
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> at(uint32_t x) const { return simt::global_ref<uint32_t>{words[x]}; }
 };
 
-// As published: a flag that says whether the chunk is free, which a lock clears; and the chunk's end, here together with the rest of the
-// state.
+// As published, one word is a flag that says whether the chunk is free; a lock clears the flag. The other word has the chunk's end, here
+// together with the rest of the state.
 struct alignas(8) flag_and_next {
   uint32_t flag, next;
 };

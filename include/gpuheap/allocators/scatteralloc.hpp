@@ -21,17 +21,18 @@
 // free:      clears the chunk's bit, then lowers the page's count. At 0 the page is free.
 // Reuse:     a page without live chunks serves every size, and runs, at once.
 // Progress:  malloc is blocking: it waits for a page that another thread is preparing, and that thread does not wait. A malloc that meets
-//            no such page is lock-free. malloc returns nullptr after it has checked every page twice. The claim of a run that is not the
-//            next one is made under a lock, whose holder never waits. free is wait-free; the free of a run takes as many steps as the run
-//            has pages.
+//            no such page is lock-free. malloc returns nullptr after it has checked every page twice. A claim of a run that is not the next
+//            window (scatteralloc/runs.hpp) is made under a lock, whose holder never waits. free is wait-free; the free of a run takes as
+//            many steps as the run has pages.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the page has the same use as at the first free.
 //            After the page's next opening, a stale pointer may equal that of a live chunk, as in any allocator. A second free that is
 //            under way at that time may clear a bit of the page's new contents.
 //
 // Different from the paper, and why:
-//   - Lanes of a warp that want the same size raise the count together, at most as many lanes as a page of that size has chunks. They do so
-//     in the page that the hash gives all of them, and begin at different chunks, behind as many as the page has in use. In the paper each
-//     lane raises the count alone, all begin at the same page, and each at the chunk of its lane number.
+//   - Lanes of a warp that want the same size raise a page's count together, but no more lanes than a page of that size has chunks. The
+//     hash gives all of these lanes the same page. Their searches begin at different chunks, after as many chunks as the page has in use.
+//     In the paper each lane raises the count alone, all lanes begin at the same page, and each lane begins at the chunk of its lane
+//     number.
 //   - Count and chunk size are one word, and the count never exceeds the capacity. In the published form a thread adds to the count first,
 //     and subtracts again if the page is full. So a page that gets a new size may hand out a chunk twice, an empty page may keep its size,
 //     and all threads may miss a chunk. By default the published pages keep their first size for ever; here they never do.
@@ -94,15 +95,16 @@ class basic_scatteralloc {
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     if (bytes > Config.page_bytes) return malloc_run(bytes);
     auto const units = static_cast<unsigned>(bytes + scatter::unit_bytes - 1) / scatter::unit_bytes;
-    // One captured mask for the whole call.
+    // The mask is captured once for the whole call.
     simt::lane_mask const here = simt::active_mask();
     // The group: the lanes that ask this heap for the same size. If a page has fewer such chunks than a warp has lanes, at most that many
     // adjacent lanes form a group. The state's address is a multiple of 128 and has at most 53 bits, so the shifted address leaves the low
     // bits free.
     static_assert(layout_type::page_units < (1u << 13));
     unsigned const neighbours = at_.is_two_level(units) ? 0 : simt::lane_id() / at_.capacity(units);
-    // The page where a group's leader begins. Every lane computes it, since no other work waits for it yet. The cached load may return an
-    // old value: the active super block is only a hint, and search() empties the L1 of a multiprocessor that finds it full.
+    // The page where a group's leader begins. All lanes compute it, although only the leader uses it: the load is in flight while the group
+    // forms. The cached load may return an old value: the active super block is only a hint, and search() empties the L1 of a
+    // multiprocessor that finds it full.
     scatter::uint32_t start = at_.first_page({simt::load_cached(state_->extent_bits)}, units, neighbours);
     auto group = structures::warp_group::of_equal(here, reinterpret_cast<simt::uintptr_t>(state_) << 11 | neighbours << 13 | units);
     simt::lane_mask const mine = simt::lane_mask{1} << simt::lane_id();
@@ -156,7 +158,7 @@ class basic_scatteralloc {
     }
     if (!was_taken) return free_status::double_free;
     // The bits are cleared first: they must be clear before the lower count lets other threads search for them. The results of the atomics
-    // say that they are.
+    // show that they are clear.
     simt::note_performed();
     simt::sync_warp(group.mask);
     if (!group.leads()) return free_status::done;

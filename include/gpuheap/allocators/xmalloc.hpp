@@ -27,9 +27,9 @@
 //            turn of a queue's cell (ring_queue.hpp). free waits only for these two as well.
 //
 // A superblock is in the second level, or on its way there, if and only if it has a free block: the thread that returns the first bit puts
-// the superblock there, and the thread that takes it out takes all bits. The two alternate, so a superblock is in the queue at most once. A
-// thread that took all N bits is alone with the superblock, since no thread has a block of it, and no queue holds it. Such a superblock can
-// go back to the backing.
+// the superblock there, and the thread that takes it out takes all bits. These two events alternate, so a superblock is in the queue at
+// most once. A thread that took the bits of all N blocks is alone with the superblock, since no thread has a block of it, and no queue
+// holds it. Such a superblock can go back to the backing.
 //
 // The design is that of 2013. In the heap of 2010 memory blocks form a linked list, which a request searches and splits by
 // compare-and-swap. Here the backing takes the place of that list, so refills neither walk a list nor contend for its head.
@@ -38,13 +38,13 @@
 // - pieces are cut by a scan over one captured mask of lanes, not through a warp's slot in shared memory;
 // - the queues are ring_queue: a thread claims places and entries instead of testing for full and empty, and each cell says whose turn it
 //   is;
-// - at most one of N lanes that wait for a class refills it, and it keeps a block of the superblock. N misses therefore take only one
-//   superblock, and the refilling lane cannot lose its block to others;
+// - of N lanes that wait for a class (N is blocks_per_superblock), at most one refills the class, and this lane keeps a block of the
+//   superblock. N misses therefore take only one superblock, and the refilling lane cannot lose its block to other lanes;
 // - all bits of a superblock are taken at once, so the published count, version tag and cap of ten million passes are not needed;
 // - superblocks go back to the backing. If the backing refuses a superblock, a direct block serves the request, if the backing has one;
 // - the returned pointers are aligned to 16 bytes, pointers are stored in full, and sizes have 64 bits;
 // - a tag holds a checksum of its address. A free of a pointer without a valid tag is refused. A second free of a block is refused as long
-//   as its memory is not used again. Neither check is exact, so the traits do not promise it.
+//   as its memory is not used again. Neither check is exact, so the traits promise neither.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

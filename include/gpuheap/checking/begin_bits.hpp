@@ -62,7 +62,7 @@ class begin_bits {
   }
   // Whether a block begins at `address`.
   [[nodiscard]] GPUHEAP_FN bool has(simt::uint64_t address) const {
-    // relaxed: in any order, another thread may free the block right after the load.
+    // relaxed: whatever the memory order, another thread may free the block right after the load.
     return address % 16 == 0 && (word_of(address).load(simt::relaxed) >> bit_of(address) & 1) != 0;
   }
   // The address at which the last block at or before `address` begins, if it lies in the 64 KiB up to `address`; 0 if there is none.

@@ -8,7 +8,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
 
-// @brief A block in quarantine: its address, and log2 of its alignment. From these follows its base, even if its header is damaged.
+// @brief A block in quarantine: its address, and log2 of its alignment. The base of the block follows from these two, even if the block's
+// header is damaged.
 struct quarantined {
   simt::uint64_t word = 0;  // | lg alignment 5, from bit 57 | address |; 0: none
 

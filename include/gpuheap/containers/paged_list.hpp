@@ -4,8 +4,8 @@
 //
 //   state    | size | lock | page 0 | page 1 | ... | page k has first_page_entries << k entries; nullptr: the list has no page k yet
 //
-//   push:    the leader of the lanes that call together reserves places for all of them. First it takes pages that are missing from the
-//            heap, under a lock. Then a compare-exchange raises the size.
+//   push:    the leader of the lanes that call together reserves places for all of them. First, under a lock, it takes the missing pages
+//            from the heap. Then a compare-exchange raises the size.
 //
 // So pages never move, an entry keeps its address, and a push that gets no page from the heap changes nothing. A thread that needs a new
 // page waits for the thread that takes it from the heap; everything else is lock-free.

@@ -1,5 +1,5 @@
-// A first-in-first-out queue for any number of producers and consumers. It lies in pages that it takes from a heap, and frees when all of
-// their entries are popped: the queue of KMA's upper layer.
+// A first-in-first-out queue for any number of producers and consumers. It lies in pages. It takes the pages from a heap, and frees a page
+// when all of the page's entries are popped: the queue of KMA's upper layer.
 //   R. Spliet, L. Howes, B. R. Gaster, A. L. Varbanescu, "KMA: A Dynamic Memory Manager for OpenCL", GPGPU-7, 2014.
 //
 //   state    | tail | head | frame 0 {turn, page} | frame 1 | ... | tail, head: the numbers of tickets that pushes and pops have got
@@ -16,7 +16,7 @@
 //
 // A page serves one turn of its frame only, so each of its cells is filled and emptied once. A thread accesses a page only with a ticket in
 // it, and the page is freed when all of its tickets are done. So no thread accesses a freed page. A thread may put a page into a frame
-// late, when its turn is over; the page then serves the next turn.
+// late, after the turn for which it has taken the page; the page then serves the next turn.
 //
 // A push that gets no page from the heap, or that finds all frames in use, changes nothing. A pop waits for the push of its ticket, which
 // waits for no thread between its ticket and its cell. A thread that needs a new page waits for the thread that takes it from the heap.

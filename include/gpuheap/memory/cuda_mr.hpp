@@ -5,7 +5,8 @@
 #include <gpuheap/memory/resource.hpp>
 
 #if __has_include(<cuda_runtime_api.h>)
-// Toolkits up to 13.0 show cuda::mr only where this is defined before the first include of <cuda/memory_resource>. Newer ones ignore it.
+// Toolkits up to 13.0 show cuda::mr only if the macro below is defined before the first include of <cuda/memory_resource>. Newer toolkits
+// ignore it.
 #if !defined(LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE)
 #define LIBCUDACXX_ENABLE_EXPERIMENTAL_MEMORY_RESOURCE
 #endif

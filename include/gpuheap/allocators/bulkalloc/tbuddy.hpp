@@ -50,8 +50,8 @@ struct alignas(128) tbuddy {
     bitmap_tree const available = orders[order].available;
     uint64_t got = 0;
     simt::back_off pause;
-    // Ends: there are at least as many nodes as units held. A search that finds none missed nodes that other threads published or took
-    // meanwhile. Lock-free.
+    // Ends: there are at least as many nodes as units held. A search that finds no node has missed nodes that other threads published or
+    // took meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (!available.for_each_leaf(scattered(available.num_leaves), [&](unsigned i) {
       leaf = i;

@@ -246,7 +246,8 @@ struct heap_state {
       if (linked && word(bin.free).load(simt::relaxed) == 0) self->unlink(mine, page);
     });
   }
-  // Called under the list's lock. relaxed, except for the words that readers follow: the lock orders them.
+  // Called under the list's lock. The accesses are relaxed, since the lock orders them; only the stores to words that readers follow are
+  // release stores.
   GPUHEAP_FN void link(class_list& mine, uint32_t page) {
     bin_header& bin = at().bin(page);
     uint32_t const next = word(mine.first).load(simt::relaxed);

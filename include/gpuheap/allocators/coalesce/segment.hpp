@@ -81,7 +81,7 @@ struct chain {
   GPUHEAP_FN static free_status walk(char* p, segment_shape form, char*& base, Set set) {
     simt::uint64_t before = set(p, form, is_free);
     if ((before & is_free) != 0) return free_status::double_free;
-    // Ends: each pass goes one segment down the chain, and stops at the first one: at most 31 passes.
+    // Ends: each pass goes one segment down the chain, which ends at the first segment: at most 31 passes.
     GPUHEAP_NO_UNROLL
     while ((before & is_last) != 0) {
       if ((before & is_first) != 0) {
@@ -90,7 +90,8 @@ struct chain {
       }
       p -= distance_in(before, form);
       before = set(p, form, is_last);
-      // The segment is live and has the duty now. Another thread may free it at any time, so this thread accesses the superblock no more.
+      // The segment is live, and the thread that frees it continues this walk. It may do so at any time, so this thread accesses the
+      // superblock no more.
       if ((before & is_free) == 0) break;
       before |= is_last;
     }

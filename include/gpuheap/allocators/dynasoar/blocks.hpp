@@ -21,7 +21,7 @@
 //
 // Why a request fails only for lack of slots. Bits are hidden for a moment only while a block changes its state, and every such change is
 // counted (relocation_count): a search that finds nothing is repeated if a change crossed it. A search misses only slots that another
-// thread has taken by mistake and is giving back, which needs a block that changed its class meanwhile.
+// thread has taken by mistake and is giving back. That happens only if a block has changed its class meanwhile.
 #pragma once
 
 #include <gpuheap/allocators/dynasoar/layout.hpp>
@@ -111,9 +111,9 @@ struct basic_block_pool : pool_layout {
     bool careful = false;
     simt::uint64_t seen = 0;
     simt::back_off pause;
-    // Ends: each pass that does not return, except the first, saw that another thread moves a block or has moved one since, or took slots
-    // of a block that had moved since the pass looked. Each move serves a request or follows a free. A search that finds nothing moves
-    // nothing, and a thread that moves a block waits for no thread.
+    // Ends: each pass that does not return, except the first, either saw that another thread moves or has moved a block, or took slots of a
+    // block that had changed its class since the pass read the class. Each move serves a request or follows a free. A search that finds
+    // nothing moves nothing, and a thread that moves a block waits for no thread.
     GPUHEAP_NO_UNROLL
     while (true) {
       if (careful) seen = of(at).relocations().read_begin();
@@ -179,8 +179,8 @@ struct basic_block_pool : pool_layout {
     return got;
   }
 
-  // Opens a free block for class c, and takes up to `wanted` of its slots. If it finds one, a relocation is open, and the caller ends it
-  // when the block's states have been updated.
+  // Opens a free block for class c, and takes up to `wanted` of its slots. If it finds one, it leaves a relocation open, which the caller
+  // ends when the block's states have been updated.
   GPUHEAP_COLD static grant find_free(pool_layout const* at, unsigned c, unsigned capacity, unsigned wanted) {
     Self const pool = of(at);
     bitmap_tree const free = pool.free_blocks();

@@ -62,7 +62,7 @@ class object_ptr {
  public:
   object_ptr() = default;
   GPUHEAP_HD constexpr object_ptr(decltype(nullptr)) {}  // NOLINT(google-explicit-constructor): implicit, as for pointers
-  // A pointer to the base of an object. It is the only base of the object's class, so it lies at the object's offset 0.
+  // A pointer to the base of an object. This base is the only base of the object's class, so it lies at the object's offset 0.
   template <class Derived>
   requires(simt::is_base_of_v<T, Derived> && !simt::is_same_v<T, Derived>) GPUHEAP_HD constexpr object_ptr(object_ptr<Derived> p)
       : bits_{p.bits()} {  // NOLINT(google-explicit-constructor): implicit, as for pointers
@@ -207,9 +207,9 @@ struct list_blocks {
   }
 };
 
-// Kernel that runs after list_blocks: calls visit(p) for each object of class T that was listed, where p points to the object as an object
-// of `Base`, which is T or its base. `threads` is a multiple of the capacity, so that each thread visits the same slot of several blocks,
-// and adjacent threads visit adjacent slots.
+// Kernel that runs after list_blocks: calls visit(p) for each object of class T that was listed. p has the type object_ptr<Base>, where
+// `Base` is T or its base class. `threads` is a multiple of the capacity, so that each thread visits the same slot of several blocks, and
+// adjacent threads visit adjacent slots.
 template <class T, class Base, class Visit>
 struct visit_objects {
   pool_layout pool;

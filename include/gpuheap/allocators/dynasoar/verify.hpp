@@ -2,7 +2,7 @@
 //
 // While no other kernel uses the pool:
 //   1. every block is either free, or allocated to the class that its tag names and to no other;
-//   2. a block is active in its class if and only if it has a free slot, and in no other;
+//   2. a block is active in its class if and only if it has a free slot, and is active in no other class;
 //   3. no slot beyond a block's capacity is free, and no allocated block has all slots free;
 //   4. above a set bit of a tree the summary bits are set.
 #pragma once

@@ -294,7 +294,7 @@ class slabs {
   }
 
   // Subtracts chunks that were counted and are not taken, or are taken no longer. If a subtraction brings a slab that is no head to a lower
-  // level, its thread has the duty to file the slab there. Subtractions are ordered, so exactly one has the duty.
+  // level, the thread that subtracts files the slab there. Subtractions are ordered, so exactly one thread does so.
   GPUHEAP_FN void deallocate(unsigned s, unsigned chunks) const {
     // relay: releases the frees of this group (free() has the fence), and passes on those of other threads to the next thread that draws
     // from the slab or adopts it.
@@ -454,8 +454,8 @@ class slabs {
 
   // ---- the last resort
 
-  // Returns a block from any slab that has room for it: from one of the kind, in any set or any class's head, or from an empty one, even if
-  // a class holds it. nullptr if no slab had room when this thread loaded its word. One lane.
+  // Returns a block from any slab that has room for it: from a slab of the same kind, which may be in any set or be the head of any class,
+  // or from an empty slab, even if a class holds that slab. nullptr if no slab had room when this thread loaded its word. One lane.
   GPUHEAP_COLD void* serve_from_any(unsigned c) const {
     if (!Rules::looks_everywhere) return nullptr;
     unsigned const chunks = sizes::chunks_of(c);

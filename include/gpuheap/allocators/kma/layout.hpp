@@ -25,8 +25,8 @@ using simt::uint32_t;
 using simt::uint64_t;
 using structures::slab_word;
 
-// The kinds of superblocks in slab words: class + 1; the first or a later one of a run of superblocks; one of a run that is not complete
-// yet.
+// The kinds of superblocks in slab words. A superblock of class c has the kind c + 1. In a run of superblocks, the first has the kind
+// run_head and each later one run_tail. While the run is not complete yet, each has the kind run_claim.
 inline constexpr unsigned run_tail = slab_word::max_kind;
 inline constexpr unsigned run_head = slab_word::max_kind - 1;
 inline constexpr unsigned run_claim = slab_word::max_kind - 2;

@@ -1,6 +1,6 @@
-// The pool: the chunks that no thread has. A counter says where the chunks begin that no thread has ever had, as published, so a launch's
-// chunks are adjacent. Each used chunk has a bit in a tree; the published form has a ring in each instance instead. Here each chunk is in
-// the pool only once, and a chunk of the second instance is free when all its parts are.
+// The pool: the chunks that no thread has. As published, a counter marks the first chunk that no thread has ever had, so a launch gets
+// adjacent chunks. A used chunk, which some thread had before, has a bit in a tree; the published form has a ring in each instance instead.
+// Here each chunk is in the pool only once, and a chunk of the second instance is free when all its parts are.
 //
 // Used chunks are taken before fresh ones, from the lowest address on, by one fetch_and on a leaf. Bits that were taken and are put back,
 // and summary bits that are being cleared, are invisible for a moment. That happens during a relocation.

@@ -8,8 +8,8 @@
 //           and lists it
 //   take    unlists an entry, lowers the count, then takes as many spare bits. If the count is 0 then, the entry is gone; otherwise the
 //           thread lists it again
-//   share   C: a thread that finds no entry in the queue, because others hold them, lowers the count of the chunk that `current` names, by
-//           a compare-exchange of the whole word, to 1 at least, and takes as many spare bits. The entry stays with its holder
+//   share   C: a thread that finds no entry in the queue, because others hold them, lowers the count of the chunk that `current` names, but
+//           not below 1, by a compare-exchange of the whole word, and takes as many spare bits. The entry stays with its holder
 //   new     P: all pages of a new chunk go into the queue, and become spare only if the queue has no room. C: a new chunk's entry goes into
 //           the queue
 // So at any time there are at least as many spare bits as the counts say, plus those for which threads have lowered a count. An entry

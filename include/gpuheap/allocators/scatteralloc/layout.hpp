@@ -95,7 +95,8 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD static constexpr bool serves(unsigned kind, unsigned units) {
     return kind >= units && kind <= page_units && kind <= Config.waste_factor * units;
   }
-  // Whether a page serves requests of `units`, and has a chunk left. The page is in use, or free with chunks of exactly that size before.
+  // Whether a page serves requests of `units`, and has a chunk left. The page is in use, or it is free and last had chunks of exactly that
+  // size.
   [[nodiscard]] GPUHEAP_HD static constexpr bool has_room(slab_word word, unsigned units) {
     if (word.is_opening() || !serves(word.kind(), units)) return false;
     return word.fill() < capacity(word.kind()) && (word.kind() == units || !word.is_free());

@@ -166,8 +166,8 @@ GPUHEAP_FN inline void sift_down(char* all, simt::size_t at, simt::size_t count,
 }
 }  // namespace detail
 
-// Merge sort, which keeps the order of equal elements, as in the GNU C library. If the heap has no memory for a copy, heapsort in place,
-// which does not keep it.
+// Sorts by merging, which keeps the order of equal elements, as in the GNU C library. If the heap has no memory for a copy, sorts in place
+// by heapsort, which does not keep that order.
 GPUHEAP_COLD inline void qsort(void* first, simt::size_t count, simt::size_t bytes, int (*compare)(void const*, void const*)) {
   auto* all = static_cast<char*>(first);
   if (count < 2) return;

@@ -37,8 +37,8 @@ enum class standard : simt::uintptr_t { input = 1, output, error };
 [[nodiscard]] GPUHEAP_FN inline FILE* standard_output() { return detail::stream_of(detail::standard::output); }
 [[nodiscard]] GPUHEAP_FN inline FILE* standard_error() { return detail::stream_of(detail::standard::error); }
 
-// Opens a file that the host has read: one whose name is a literal in the program, or one of its arguments. For any other name, and for
-// other modes than reading, the result is nullptr, and errno is set.
+// Opens a file that the host has read: one whose name is a string literal in the program, or one of the program's arguments. For any other
+// name, and for other modes than reading, the result is nullptr, and errno is set.
 [[nodiscard]] GPUHEAP_COLD inline FILE* fopen(char const* name, char const* how) {
   auto const& known = detail::facts();
   state& s = detail::mine();

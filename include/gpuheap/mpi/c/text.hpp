@@ -119,7 +119,7 @@ GPUHEAP_FN inline char* strncat(char* to, char const* from, simt::size_t most) {
   return copy == nullptr ? nullptr : strcpy(copy, text);
 }
 
-// ---- looking for
+// ---- searches
 
 // The first byte that equals `wanted`, or nullptr.
 [[nodiscard]] GPUHEAP_FN inline void* memchr(void const* in, int wanted, simt::size_t bytes) {
