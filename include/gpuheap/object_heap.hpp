@@ -168,7 +168,7 @@ struct object_count {
 
 // @brief Owns memory and the objects in it. Host code.
 // @note Move-only. Kernels of any number of streams of one device may use one heap at once. One host thread at a time calls a member
-// function. In a CUDA program nvcc compiles the files that use this class.
+// function. In a CUDA program, nvcc must compile the files that use this class.
 template <class... Classes>
 class object_heap {
   using list = soa::class_list<Classes...>;
@@ -214,11 +214,11 @@ class object_heap {
     seen_ = {};
   }
 
-  // @brief Calls `visit(object_ptr<T>)` in parallel, in no order, for every object of class T and of classes that derive from T that is
-  // live when the pass over its class begins. The passes over the classes come one after the other.
+  // @brief Calls `visit(object_ptr<T>)` in parallel, in no order, for every object of class T, and of classes that derive from T, if the
+  // object is live when the pass over its class begins. The passes over the classes come one after the other.
   // @param visit a trivially copyable functor whose call operator is a GPUHEAP_FN. It may make objects, change any object, destroy the one
   // that it is called with and objects of other classes
-  // @param stream the stream that the pass runs on. The host does not wait for it
+  // @param stream the stream that the pass runs on. The host does not wait for the pass
   template <class T, class Visit>
   void for_each(Visit visit, stream_ref stream = {}) {
     static_assert((simt::is_base_of_v<T, Classes> || ...), "gpuheap: no class of the object_heap is this one, or has it as base");

@@ -60,8 +60,8 @@ class communicators : public type_makers<Heap> {
     }
     return bad;
   }
-  // Frees this rank's handle and sets it to null. Before, all messages on the communicator must have been received, and its collective
-  // calls ended.
+  // Frees this rank's handle and sets it to null. Before the call, all messages on the communicator must have been received, and its
+  // collective calls must have ended.
   GPUHEAP_FN int comm_free(communicator** comm) const {
     if (comm == nullptr || *comm == nullptr || *comm == this->world()) return this->answer(nullptr, err_comm);
     group_state* const group = (*comm)->group;

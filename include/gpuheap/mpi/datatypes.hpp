@@ -1,8 +1,8 @@
 // Derived datatypes: the positions of an element's bytes. The rank that makes a datatype uses it alone. Device code.
 //
 // A layout is one block of the heap: a header, and the spans of bytes of one element in the order in which they are sent. Adjacent spans
-// are merged into one. A message consists of the bytes of all spans of all elements, one after another. The receiver's datatype does not
-// change that.
+// are merged into one. A message consists of the bytes of all spans of all elements, one after another. The receiver's datatype has no
+// influence on the bytes of the message.
 #pragma once
 
 #include <gpuheap/mpi/state.hpp>

@@ -54,7 +54,7 @@ class messenger {
     int const sent = send_noted(buffer, count, type, to, tag, comm, noted);
     simt::back_off pause;
     // Ends: when the receiver has taken the message, which is the program's promise; or when another rank aborts. acquire: pairs with the
-    // release in free_message(), so that the word is freed after that. Blocking.
+    // release in free_message(), so this thread frees the word after the receiver's store. Blocking.
     GPUHEAP_NO_UNROLL
     while (sent == success && simt::global_ref<simt::uint32_t>{*noted}.load(simt::acquire) == 0) {
       make_progress();
@@ -309,7 +309,7 @@ class messenger {
   // Frees the messages for this rank that have come and were not received.
   GPUHEAP_FN void free_early_messages() const {
     make_progress();
-    // Ends: once for each message kept.
+    // Ends: one pass for each kept message.
     while (mine_->early_first != nullptr) {
       message* const m = mine_->early_first;
       mine_->early_first = m->next;
@@ -426,7 +426,7 @@ class messenger {
   // Takes all messages of the inbox. Gives each to the oldest posted receive that matches, or keeps it.
   GPUHEAP_COLD void make_progress() const {
     message* m = detail::take_inbox(*mine_);
-    // Ends: once for each message taken.
+    // Ends: one pass for each message taken.
     while (m != nullptr) {
       message* const next = m->next;
       m->next = nullptr;

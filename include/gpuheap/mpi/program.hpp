@@ -14,7 +14,7 @@
 //   GPUHEAP_RANKS_PER_BLOCK   the number of ranks that are threads of one block, and so can allocate together; default 256, or all ranks if
 //                             there are fewer
 //   GPUHEAP_BYTES             the heap's size (memory/size.hpp)
-//   GPUHEAP_APART=1           ignores promises, so that the heap serves each request by itself, for comparison
+//   GPUHEAP_APART=1           lets the heap serve each request by itself and ignore the calls' promises (coalesced.hpp), for comparison
 #pragma once
 
 #include <gpuheap/mpi/c_library.hpp>
@@ -52,8 +52,8 @@ struct reads {
 };
 
 namespace detail {
-// The functor of each rank's thread. If Main takes char** and not `arguments`, each rank gets a copy of the words of its own, which it may
-// write.
+// The functor of each rank's thread. If Main takes char** and not `arguments`, each rank gets its own copy of the words, and may write to
+// that copy.
 template <class Main>
 struct with_arguments {
   Main main;
@@ -112,7 +112,7 @@ class arguments_memory {
   memory::allocation memory_;
 };
 
-// The facts that the host gives to the ranks, and the files that they read, in device memory while a program runs.
+// Holds the facts that the host gives to the ranks, and the files that the ranks read, in device memory while a program runs.
 class facts_memory {
  public:
   facts_memory(unsigned num_ranks, int argc, char const* const* argv, reads const& wanted)

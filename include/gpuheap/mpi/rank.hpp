@@ -14,7 +14,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
-// The value of MPI_IN_PLACE: stands for the one of a collective call's two buffers that the call shall not use.
+// The value of MPI_IN_PLACE. A program passes it in place of one of the two buffers of a collective call. The call then uses the other
+// buffer alone.
 [[nodiscard]] GPUHEAP_HD inline void* in_place() { return reinterpret_cast<void*>(simt::uintptr_t{1}); }
 
 // The argument of a main functor. Only the thread of this rank may use it.
@@ -147,7 +148,7 @@ class rank : public communicators<Heap> {
                         int root, communicator* comm) const {
     return gather_parts(sent, num_sent, sent_type, received, root, comm, even_parts{num_received, received_type});
   }
-  // Gathers up to counts[r] elements of rank r at displacements[r], which is in elements, too.
+  // Gathers up to counts[r] elements of rank r at displacements[r], which also counts elements.
   GPUHEAP_FN int gatherv(void const* sent, int num_sent, datatype sent_type, void* received, int const* counts, int const* displacements,
                          datatype received_type, int root, communicator* comm) const {
     return gather_parts(sent, num_sent, sent_type, received, root, comm, listed_parts{counts, displacements, received_type});
@@ -337,7 +338,7 @@ class rank : public communicators<Heap> {
     return error;
   }
 
-  // For each rank from `first` on: combines its values with those of all ranks from `first` to this one.
+  // In each rank from `first` on, combines the rank's values with those of all ranks from `first` up to that rank.
   GPUHEAP_FN int combine_from(int first, void* result, int count, datatype type, operation op, communicator* comm) const {
     simt::size_t const bytes = static_cast<simt::size_t>(count) * combined_bytes(type);
     int const size = this->size_of(comm), tag = this->next_tag(comm);
@@ -397,7 +398,7 @@ class rank : public communicators<Heap> {
     return bytes > room ? err_truncate : success;
   }
 
-  // The root takes the messages in the order of their arrival; each names its sender.
+  // The root takes the messages in the order of their arrival; each message names its sender.
   template <class Parts>
   GPUHEAP_FN int gather_parts(void const* sent, int num_sent, datatype sent_type, void* received, int root, communicator* comm,
                               Parts parts) const {

@@ -153,7 +153,7 @@ GPUHEAP_FN inline void push(rank_state& to, message* m) {
   // acquire: pairs with the releases in push(), so the headers and bytes of all messages are seen.
   message* newest = inbox.exchange(nullptr, simt::acquire);
   message* oldest = nullptr;
-  // Ends: once for each message taken.
+  // Ends: one pass for each message taken.
   while (newest != nullptr) {
     message* const below = newest->next;
     newest->next = oldest;

@@ -15,7 +15,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 struct address_space {
   void* base = nullptr;
   size_t bytes = 0;
-  size_t granularity = 0;  // bytes; reservations and mappings are multiples of it: a power of two
+  size_t granularity = 0;  // bytes, a power of two; reservations and mappings are multiples of it
   int device = 0;
 };
 
@@ -56,7 +56,7 @@ struct driver {
   }
   [[nodiscard]] static driver find() {
     driver d;
-    // cuGetErrorName and cuDeviceGetAttribute are older than that version. A request for it finds them too.
+    // cuGetErrorName and cuDeviceGetAttribute are older than CUDA 10.2. A request for that version finds them too.
     d.error_name = reinterpret_cast<decltype(d.error_name)>(find("cuGetErrorName"));
     d.device_attribute = reinterpret_cast<decltype(d.device_attribute)>(find("cuDeviceGetAttribute"));
     d.granularity = reinterpret_cast<decltype(d.granularity)>(find("cuMemGetAllocationGranularity"));

@@ -186,7 +186,7 @@ using access = conditional_t<sizeof(T) <= 2, narrow_access<T, S>, wide_access<T,
 
 #else
 
-// Atomic access in code that is not compiled for the device. GCC takes an order that is not a compile-time constant for seq_cst.
+// Atomic access in code that is not compiled for the device. GCC treats an order that is not a compile-time constant as seq_cst.
 template <class T, scope>
 class access {
  public:

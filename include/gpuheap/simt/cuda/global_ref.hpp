@@ -24,8 +24,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 //   `consume_release`  acq_rel          release    a read-modify-write of a thread that also publishes accesses of its own. The thread uses
 //                                                  what it acquires as a `consume` reader does
 //
-// The weak mode of the simulator explores exactly these promises. On a GPU an acquire would empty the SM's L1, which also holds the
-// geometry of the heap, and slow paths read that again and again.
+// The weak mode of the simulator explores exactly these promises. On a GPU an acquire would empty the SM's L1. The L1 also holds the
+// geometry of the heap, which slow paths read again and again.
 inline constexpr memory_order consume = relaxed;
 inline constexpr memory_order relay = relaxed;
 inline constexpr memory_order consume_release = release;

@@ -81,7 +81,7 @@ template <class T>
 }
 #endif
 
-// Side::on_device(arguments...) in device code, Side::on_host(arguments...) in host code.
+// Calls Side::on_device(arguments...) in device code, and Side::on_host(arguments...) in host code.
 template <class Side, class... Args>
 GPUHEAP_HD inline auto by_side(Args... arguments) {
 #if defined(__CUDA_ARCH__)
