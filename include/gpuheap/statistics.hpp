@@ -1,5 +1,5 @@
-// The policies by which a heap knows the number and the bytes of its live blocks: `counted` and `uncounted`, for heap_ref and heap, and
-// default_statistics, which chooses one of them. Their counters, and the host's reading of these.
+// The policies by which heap and heap_ref know the number and the bytes of the live blocks: `counted` and `uncounted`. `default_statistics`
+// chooses one of them for an allocator. This file also has the counters, and the host function that reads them.
 #pragma once
 
 #include <gpuheap/allocator_members.hpp>
@@ -10,7 +10,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
-// The totals that a policy has counted. Zero where it does not count.
+// The totals that a policy has counted; all zero for `uncounted`.
 struct live_counts {
   simt::uint64_t allocations = 0;
   simt::uint64_t bytes = 0;
@@ -50,9 +50,9 @@ class uncounted {
 // Peak. When a change of a stripe's bytes crosses multiples of the quantum Q, the thread adds their number, negative for a fall, to one
 // common word. A thread that raises that word raises the peak. At any time
 //   live = Q * forwarded + sum over the 16 stripes of (bytes mod Q),
-// so the peak that the host reads is at most 16 Q below the true one. The additions of allocations and frees that run at the same time may
-// arrive in any order, which adds an error of their sizes. Q is the largest power of two up to heap_bytes/2^14, but at least 16, so 16 Q is
-// at most heap_bytes/1024, or 256 bytes.
+// so the peak that the host reads is at most 16 Q below the true one. Additions for allocations and frees at the same time may arrive in
+// any order. This can add an error of up to the sizes of these blocks. Q is the largest power of two up to heap_bytes/2^14, but at least
+// 16, so 16 Q is at most heap_bytes/1024, or 256 bytes.
 class counted {
  public:
   static constexpr bool counts = true;
@@ -92,7 +92,7 @@ class counted {
       live.allocations += s.allocations;
       live.bytes += s.bytes;
     }
-    // A sum is negative if the copy has a free but not yet the malloc before it.
+    // A sum is negative if the copy contains a free, but not the malloc of the same block.
     if (static_cast<simt::int64_t>(live.allocations) < 0) live.allocations = 0;
     if (static_cast<simt::int64_t>(live.bytes) < 0) live.bytes = 0;
     live.peak_bytes = reinterpret_cast<totals const*>(bytes)->peak << quantum_log2_;

@@ -1,4 +1,4 @@
-// The recording of a program's requests (recorded.hpp), and its text in a file (docs/traces.md).
+// The recording of a program's requests (recorded.hpp), and the format of a recording as text (docs/traces.md).
 #pragma once
 
 #include <gpuheap/simt/types.hpp>
@@ -17,7 +17,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 struct trace_event {
   static constexpr simt::uint32_t request = 1, release = 2, kernel_end = 3;
 
-  simt::uint64_t address;  // the block's; 0 for a request that failed
+  simt::uint64_t address;  // of the block; 0 for a request that failed
   simt::uint64_t bytes;    // the size that a request asked for; 0 for other events
   simt::uint32_t thread;   // the thread's number in its launch
   simt::uint32_t kind;     // request, release or kernel_end

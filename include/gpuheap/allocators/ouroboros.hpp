@@ -37,9 +37,9 @@
 //   - A chunk gets a class only after the pool has handed it out (1). No queue traps, hangs or drops entries if it is full (4): a page
 //     without room is a bit of its chunk, and a chunk without room is a bit of a tree. So free() needs no chunk for a virtual queue's
 //     storage while all chunks are in use.
-//   - Units have a word of their own, and the demand has another (2, 3). A thread that makes units keeps those that it wants. Claims of
-//     units, places and entries are subtractions, and no more of them are refused than other threads' succeed (5). A counted entry is in
-//     the queue (6).
+//   - Units have a word of their own, and the demand has another (2, 3). A thread that makes units keeps those that it wants. A claim of
+//     units, places or entries is a subtraction, and a thread is refused a unit, place or entry only if another thread gets it (5). A
+//     counted entry is in the queue (6).
 //   - A thread that takes pages from a chunk has taken the chunk out of its queue. So no thread walks along a queue, and no chunk that
 //     other threads look at can change its class, be removed twice or be passed over (7, 8, 9). In the published form, all threads look at
 //     the chunk at the front.

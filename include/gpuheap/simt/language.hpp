@@ -75,10 +75,10 @@ using remove_reference_t = typename detail::remove_reference<T>::type;
 // T without a reference, const and volatile.
 template <class T>
 using remove_cvref_t = typename detail::remove_cv<remove_reference_t<T>>::type;
-// Yes if the condition holds, No otherwise.
+// The type Yes if Condition is true, otherwise the type No.
 template <bool Condition, class Yes, class No>
 using conditional_t = typename detail::conditional<Condition, Yes, No>::type;
-// T. A parameter of this type takes no part in the deduction of T.
+// The type T itself. The compiler does not deduce T from a parameter of this type.
 template <class T>
 using type_identity_t = typename detail::type_identity<T>::type;
 

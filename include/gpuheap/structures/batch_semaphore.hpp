@@ -11,11 +11,11 @@
 //   expected   units that makers have begun to make: less than reserved + batch. More for a moment, until a refused maker has subtracted
 //              its batch
 //
-//   acquire: claims units: units -= n; keeps those that were there, and adds the others again. If all n were there, that is all.
+//   acquire: claims units: units -= n; keeps those that were there, and adds the others again. If all n were there, the call is done.
 //            Otherwise reserved += the units that are missing, and until the thread has them or gives them up:
 //              expected += batch. If units + expected was less than reserved before: makes a batch, units += batch, expected -= batch; or
 //              finds that it cannot make one, and only expected -= batch
-//              Otherwise expected -= batch; waits, because there are units again or others are making enough; claims again
+//              Otherwise expected -= batch; other threads make enough, or units are there again: waits a moment, and claims again
 //            reserved -= the units that were missing
 // These steps use no compare-exchange. Of several compare-exchanges only one succeeds at a time, whereas thousands of additions do.
 #pragma once
@@ -74,13 +74,13 @@ struct batch_semaphore {
 
   // ---- demand
 
-  // relaxed, both: the counts only decide who makes units.
+  // relaxed, both: the counts only decide which threads make units.
   GPUHEAP_FN void want(unsigned n) const { reserved().fetch_add(n, simt::relaxed); }
   GPUHEAP_FN void want_no_more(unsigned n) const { reserved().fetch_sub(n, simt::relaxed); }
   // True: the caller makes `batch` units, releases them, and then calls made(batch). If it cannot make them, it calls made(batch) all the
   // same. False: there are enough units, or other threads are making enough. The caller is between want() and want_no_more().
   [[nodiscard]] GPUHEAP_FN bool may_make(unsigned batch) const {
-    // relaxed: a check that saves the additions below where there is enough.
+    // relaxed: a check that saves the additions below if there are enough units.
     if (is_enough(expected().load(simt::relaxed))) return false;
     // Ends: a pass that goes on saw too few units after it had withdrawn its own batch, so meanwhile another thread has made units or
     // withdrawn a batch. Lock-free.
@@ -93,7 +93,7 @@ struct batch_semaphore {
   }
   // release: publishes what the caller made. Pairs with may_make(), is_making() and try_close().
   GPUHEAP_FN void made(unsigned batch) const { expected().fetch_sub(batch, simt::release); }
-  // Whether a thread makes units, or is about to find that it need not. acquire: pairs with made().
+  // Whether a thread makes units, or has added its batch to `expected` and has not subtracted it yet. acquire: pairs with made().
   [[nodiscard]] GPUHEAP_FN bool is_making() const { return expected().load(simt::acquire) != 0; }
 
   // True: no thread makes units now, and none begins before reopen(); threads that want units wait. For short work that waits for no
@@ -110,8 +110,8 @@ struct batch_semaphore {
   using ref = simt::global_ref<word>;
   static constexpr word closed = word{1} << 62;  // more than can be reserved
 
-  // Whether the units that are there and `expected` further ones are enough. relaxed, both: a thread that wrongly answers no makes units
-  // that nobody needs yet.
+  // Whether the units that are there and `expected` further ones are enough. relaxed, both: after a wrong `false`, the caller makes units
+  // that no thread needs yet.
   [[nodiscard]] GPUHEAP_FN bool is_enough(word expected) const {
     long long const there = available();
     return expected + (there > 0 ? static_cast<word>(there) : 0) >= reserved().load(simt::relaxed);

@@ -1,7 +1,7 @@
 // A set of small integers as a bitmap with summaries: leaves of 64 bits, a middle word for 64 leaves, and a top word for 64 middle words.
 //
 // At rest, a leaf with a set bit has its bit in the middle word set, and that word has its bit in the top word set. A summary bit over an
-// empty leaf may be set as well. Such a *stale* bit costs a look, and clear_stale() clears it.
+// empty leaf may be set as well. Such a *stale* bit makes a search read an empty leaf, and clear_stale() clears the bit.
 //
 //   set:          leaf |= bits;  middle |= bit;  top |= bit                       (always all three, in this order)
 //   clear_stale:  middle &= ~bit;  if leaf != 0: middle |= bit, top |= bit        (and likewise for the top word over an empty middle word)
@@ -9,8 +9,9 @@
 // If the `and` comes after the `or`, it has read from the `or`, and clear_stale finds the bits in the leaf. No fence is needed. During
 // clear_stale a summary bit may be missing for a moment. A thread that must not miss a bit checks afterwards that no relocation was open
 // (relocation_count), or asks for an exact search, which reads only leaves. A thread that stops in the middle of set, while others take its
-// bits and clear the summary, leaves a top bit over an empty middle word. No search reaches a leaf by it, so nobody clears it until a leaf
-// below has had a bit again. It costs a look, and has no other effect.
+// bits and clear the summary, leaves a top bit over an empty middle word. A search finds no leaf below this top bit, so no thread clears
+// the top bit until a leaf below it has had a bit again. Until then the top bit makes each search read the empty middle word, and has no
+// other effect.
 //
 // As an ordered set: set() inserts, take() removes; contains(), successor(), predecessor() search. claim() takes the first bit from a given
 // bit on, claim_any() a bit that other threads are unlikely to try, claim_run() the highest n neighbouring bits. A search only guesses,
@@ -18,7 +19,8 @@
 //
 // A bit can also say whether a condition holds that several threads change. Each of these threads recomputes the bit after its change.
 //   recompute:  the condition holds ? leaf |= bit : leaf &= ~bit;  again if the condition has changed meanwhile
-// The thread that changes the leaf last has read from the changes of all others, so its last check of the condition comes after theirs.
+// The thread that changes the leaf last has read from the leaf changes of all others. So its last check of the condition comes after their
+// changes of the condition.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -89,7 +91,8 @@ struct bitmap_tree {
     emptied = (before & ~mask) == 0;
     return before & mask;
   }
-  // Clears a bit that, as the caller knows, stands for nothing any more. The bit may be clear already. relaxed: the call publishes nothing.
+  // Clears a bit. The caller knows that the bit stands for nothing any more. The bit may be clear already. relaxed: the call publishes
+  // nothing.
   GPUHEAP_FN void erase(unsigned bit) const { leaf(bit / 64).fetch_and(~(word{1} << (bit % 64)), simt::relaxed); }
   // Makes a bit equal to the answer of is_there(), whose loads acquire. A thread that changes the answer calls this afterwards. The bit may
   // differ from the answer during a call. While no call is under way it equals the answer.
@@ -224,8 +227,9 @@ struct bitmap_tree {
   }
 
   // Takes a set bit and returns it; none if every leaf was seen empty. The first choice is the first bit from `from` on in `from`'s leaf,
-  // wrapping around; if another thread takes that bit, another bit of the leaf; if the leaf is empty, a bit of any leaf. For claims by
-  // about as many threads as there are bits: threads that claimed in order would meet at each bit, whereas this order spreads them.
+  // wrapping around. If another thread takes that bit, the next choice is another bit of the leaf; if the leaf is empty, a bit of any leaf.
+  // This order suits about as many threads as there are bits: threads that claim the lowest bit would all try the same bit, whereas this
+  // order spreads them.
   [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned from) const {
     unsigned spread = (simt::global_warp() * simt::warp_lanes + simt::lane_id() + 1) * 0x9e3779b1u;
     unsigned i = from / 64, nearest = from % 64;
@@ -273,7 +277,7 @@ struct bitmap_tree {
     return none;
   }
   // Takes n neighbouring bits from `first` on. Returns none if it took all; otherwise it took nothing, and returns the highest bit that was
-  // not set. Other threads see the bits that it takes and puts back as clear meanwhile.
+  // not set. Until the call has put bits back, other threads see these bits as clear.
   [[nodiscard]] GPUHEAP_FN unsigned take_run(unsigned first, unsigned n) const {
     // Ends: `end` falls.
     GPUHEAP_NO_UNROLL
@@ -299,8 +303,8 @@ struct bitmap_tree {
       bit = (i + 1) * 64 < first + n ? (i + 1) * 64 : first + n;
     }
   }
-  // Takes the highest n (> 0) neighbouring set bits and returns the lowest of them, or none. Two threads may each take a part of what the
-  // other wants, and both fail. Callers that must not fail for this reason take turns.
+  // Takes the highest n (> 0) neighbouring set bits and returns the lowest of them, or none. Two threads may each take a part of the bits
+  // that the other wants, and both fail. If that must not happen, the callers take turns.
   [[nodiscard]] GPUHEAP_FN unsigned claim_run(unsigned n) const {
     unsigned end = num_leaves * 64;
     // Ends: `end` falls: the next try lies below the bit that was missing.
@@ -332,7 +336,8 @@ struct bitmap_tree {
     warp_group const g{here};
     unsigned given = 0;
     unsigned const rank = g.rank(), before = g.sum_before(simt::popcount(bits), given);
-    // Becomes the rank of the lane whose word has this lane's bit: the last lane before whose word there are at most `rank` bits.
+    // Becomes the rank of the lane whose word has this lane's bit. It is the last lane for which the words of lower lanes have at most
+    // `rank` bits.
     unsigned owner = 0;
     GPUHEAP_NO_UNROLL
     for (unsigned step = simt::warp_lanes / 2; step != 0; step /= 2) {
@@ -400,8 +405,8 @@ struct bitmap_tree {
   [[nodiscard]] GPUHEAP_FN unsigned some_leaf(unsigned spread, word& bits) const {
     unsigned const m0 = static_cast<unsigned>(simt::uint64_t{spread} * num_mids() >> 32);
     bool wrapped = false;
-    // Ends: `m` rises to the end, once from m0, and after the wrap once from 0 to m0. The first middle word is read without a look at its
-    // top bit.
+    // Ends: `m` rises to the end, once from m0, and after the wrap once from 0 to m0. The first middle word is read whether or not its top
+    // bit is set.
     GPUHEAP_NO_UNROLL
     for (unsigned m = m0;;) {
       // relaxed, all: guesses.

@@ -1,28 +1,28 @@
-// A counting semaphore whose waiters also make the units. The semaphore tells exactly as many waiters as are needed to make a batch of
-// units; the others wait for these batches.
+// A counting semaphore whose waiters also make the units. The semaphore selects just as many waiters as are needed. Each of these makes a
+// batch of units; the other waiters wait for the batches.
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 //   word = { P : 28, signed | C : 36, signed }
 //     C   units that are there now
 //     P   units that threads have promised to make, less the units that registered waiters wait for
 //
-//   wait(n, b):  C + P < n   P += b - n: the caller makes b units, keeps n and signals b - n; or it cannot make them, and calls fail(b - n)
+//   wait(n, b):  C + P < n   P += b - n: the caller makes b units, keeps n and signals b - n. If it cannot make them, it calls fail(b - n)
 //                C >= n      C -= n: served
 //                otherwise   P -= n; looks again until C >= n, or until C + P < 0: more units are waited for than promised. Then P += n,
 //                and again
 //   signal(n, promised):     C += n, P -= promised
 //
-// Differences from the paper. The paper keeps promised and awaited units in two counts; only their difference is ever used, and P is that
-// difference. A waiter of the paper stops waiting as soon as the awaited units equal the promised ones; here it stops when they exceed
-// them.
+// Differences from the paper. The paper keeps promised and awaited units in two counts. It uses only the difference of the two, which is P
+// here. A waiter of the paper stops waiting as soon as the awaited units equal the promised ones. Here a waiter stops when the awaited
+// units exceed the promised ones.
 //
-// The paper makes each change by a compare-exchange, which lets one thread succeed at a time: with thousands of callers, one in several
+// The paper makes each change by a compare-exchange. Only one thread at a time succeeds: with thousands of callers, one in several
 // microseconds. Here a load decides which change to make, an addition makes it, and the value before the addition tells whether it was
 // right:
 //   C -= n although C < n by then              C += n, P -= n: the caller waits. Between the two additions C + P is already that of a
 //                                              waiting caller. C alone is too low, by at most the units that such callers want
 //   P += b - n although C + P >= n by then     P -= b: the caller waits for units that others have promised. Between the two additions
-//                                              others may count on the promise, as on one that is withdrawn later
+//                                              others may rely on this promise, as on any promise that is withdrawn later
 // So a thread whose load was out of date costs other threads some loads, and no unit is given twice, made in vain or lost.
 //
 // Progress:  try_wait, signal, fail: lock-free. wait: blocking. A waiter waits for threads that promised, which may be other lanes of its
@@ -50,7 +50,7 @@ struct bulk_semaphore {
 
   // The word of a semaphore with n units and no promises.
   [[nodiscard]] GPUHEAP_HD static constexpr word of(simt::uint64_t n) { return n; }
-  // The units that are there. Negative for a moment.
+  // The units that are there. A caller whose load was out of date makes the number negative for a moment.
   [[nodiscard]] GPUHEAP_HD static constexpr difference count(word w) {
     return static_cast<difference>(w << (64 - count_bits)) >> (64 - count_bits);
   }
@@ -173,7 +173,7 @@ struct bulk_semaphore {
     // release: the caller's accesses to the units. Pairs with the acquires of threads that get them.
     ref().fetch_add(plus(0, n, -difference{promised}), simt::release);
   }
-  // Withdraws a promise of `promised` units. Threads that wait for it find out when they look again.
+  // Withdraws a promise of `promised` units. Threads that wait for these units see the change when they look again.
   GPUHEAP_FN void fail(unsigned promised) const {
     // relaxed: the change publishes nothing.
     if (promised != 0) ref().fetch_add(plus(0, 0, -difference{promised}), simt::relaxed);

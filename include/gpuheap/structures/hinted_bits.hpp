@@ -19,7 +19,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// A view of words that live elsewhere. Any thread.
+// A view of words that lie elsewhere. Any thread.
 struct hinted_bits {
   using word = free_bits::word;
   static constexpr unsigned most = free_bits::most * free_bits::most;
@@ -66,9 +66,9 @@ struct hinted_bits {
     if (!bits.is_full(bits.ref().load(simt::acquire))) all.fetch_and(~(word{1} << s), simt::acq_rel);
   }
   GPUHEAP_FN void clear_hint(unsigned s) const {
-    // relay: comes after the release of the segment's bit, whose result this thread has used; see the head. In most calls the hint is
-    // clear, and no fence follows. If it was set, the fence puts its clearing before the store by which other threads learn that the thing
-    // is free.
+    // relay: comes after the release of the segment's bit, whose result this thread has used; see the head. In most calls the hint was
+    // clear, and no fence is needed. If the hint was set, the fence orders this clearing before the store by which other threads learn that
+    // the thing is free.
     simt::note_performed();
     word const bit = word{1} << s, before = simt::global_ref<word>{*hints}.fetch_and(~bit, simt::relay);
     if ((before & bit) != 0) simt::fence(simt::release);

@@ -4,13 +4,13 @@
 //
 //   state   epoch | readers of even epochs | readers of odd epochs | barrier: 0 free, 1 held | runner: 0 none, 1, 2 with new work | queue
 //
-// read:         readers[epoch & 1] += 1; if the epoch has changed meanwhile, undo that and begin again;  ...;  readers[the same] -= 1
+// read:         readers[epoch & 1] += 1; if the epoch has changed meanwhile, -= 1 and begin again;  ...;  readers[the same] -= 1
 // synchronize:  takes the barrier; epoch += 1; waits until readers[old epoch & 1] == 0; gives the barrier back
 // retire:       queue += thing; runner = 2. If it was not 0, the present runner will end the thing. If it was 0, this thread is the runner:
 //                 runner = 1; takes the whole queue; synchronize; ends the things of the queue; if runner == 1: runner = 0, else again
 //
 // No thing is left behind. A thread queues its thing before it sets `runner` to 2. If the runner sets 1 after that, it then takes a queue
-// with the thing in it. If the runner had set 1 before, it finds 2 when it is done, and makes another pass.
+// that contains the thing. If the runner sets 1 before that, it finds 2 when it is done, and makes another pass.
 // No reader is missed. A reader adds itself to a counter and then reads the epoch. synchronize() changes the epoch and then reads the
 // counter. In both threads a seq_cst fence stands between the two steps. So synchronize() sees the reader, or the reader sees the new
 // epoch, and with it that the thing was taken out. Readers of the epoch before the old one have left: the last synchronize() waited for
@@ -93,7 +93,7 @@ struct rcu {
 
   // Retires `link`: end(&link) is called when all threads that were reading at the call have left, either by this thread before it returns,
   // or by the runner later. New readers can no longer reach the thing that contains `link`. Every retire() of a domain passes the same
-  // `end`. It may reuse the thing for any purpose, but must not retire a thing or wait for a reader. Readers must not call retire().
+  // `end`. end() may reuse the thing for any purpose, but must not retire a thing or wait for a reader. Readers must not call retire().
   template <class End>
   GPUHEAP_FN void retire(rcu_link& link, End end) const {
     push(link);

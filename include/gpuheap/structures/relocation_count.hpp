@@ -1,8 +1,8 @@
 // Counts relocations, so that a search through several places knows whether it can have missed something.
 //
-// A search that goes through places one after the other can miss what moves from a place that it has not searched yet to one that it has.
-// Each such move lies between begin() and end(). A search that saw the same quiet() value before and after itself missed nothing that
-// moved.
+// A search that goes through places one after the other can miss a thing that moves from a place not yet searched to a place already
+// searched. Each such move, a relocation, lies between begin() and end(). A search that saw the same quiet() value before and after itself
+// missed nothing that moved.
 //
 //   word = {relocations ever begun : 32, relocations open : 32}
 //

@@ -4,7 +4,7 @@
 //   after    cells {value, turn}; their number is a power of two. With values of 32 bits, a cell is one word
 //
 //   room     free cells that no push has claimed       items   entries that no pop has claimed
-//   tail     pushes that ever got a ticket             head    pops that did
+//   tail     pushes that ever got a ticket             head    pops that ever got a ticket
 //   turn     of cell i: t (t % capacity == i): empty, for the push of ticket t. t + 1: full, for the pop of ticket t
 //
 //   push:    claim one of room;   t = tail++;   wait for turn t,      write the value,   turn = t + 1;          items += 1
@@ -19,10 +19,10 @@
 // full, or empty.
 //
 // Waiting: a thread that has a ticket waits for one thread at most, the one with the ticket before it on the same cell, and only while that
-// thread is between taking its ticket and setting the turn. There is such a thread: a push that got room got the room of an earlier pop, so
-// fewer than pops + capacity pushes have tickets, and likewise for pops. That thread waits, if at all, for an older ticket of the cell, and
-// the first push of each cell waits for no thread, so the chain ends. The value is read or written inside the loop that waits, so that
-// lanes of the warp that still wait do not hold up a lane whose turn has come.
+// thread is between taking its ticket and setting the turn. The ticket before always has a thread: a push claims room that an earlier pop
+// has given back, so at most pops + capacity pushes have tickets, and likewise for pops. The thread with that ticket may in turn wait for
+// an older ticket of the cell. The first push of each cell waits for no thread, so the chain ends. The value is read or written inside the
+// loop that waits, so that lanes of the warp that still wait do not hold up a lane whose turn has come.
 //
 // Order: what happens before a push happens before the pop that gets its value. Values of one producer are popped in the order in which
 // they were pushed.

@@ -5,8 +5,8 @@
 //   whole    a bit for each segment, in a tree: set while the segment is whole
 //   pages    a word for each segment: the bits of a broken segment's free pages; 0 for other segments
 //   broken   a bit for each segment whose pages word may not be 0, in a tree
-// A claim is one fetch_and on the word that has all the bits that it wants. If all of them were set, the thread owns them. If only some
-// were, the thread puts these back. The release that sets a pages word's last bit makes the segment whole again, by one compare-exchange.
+// A claim is one fetch_and on the word that has all the bits that it wants. If all of these bits were set, the thread owns them. If only
+// some were set, the thread puts them back. A release that completes a pages word makes the segment whole again, by one compare-exchange.
 // Lock-free: a claim that was possible fails only because another claim took some of its bits.
 //
 // An extent is any number of contiguous pages. Its owner owns each segment that it covers entirely as a whole, and pages of a broken
@@ -44,8 +44,8 @@ static_assert(consecutive(0b1110, 3) == 0b10 && consecutive(0b1110, 2) == 0b110 
 }
 static_assert(run_length(0b1110, 1) == 3 && run_length(~0ull, 0) == 64 && run_length(~0ull, 60) == 4 && run_length(0, 5) == 0);
 
-// A relocation that begins when its thread first takes something, so that a search that takes nothing opens no relocation. The object lies
-// in registers of one thread.
+// A relocation that opens when its thread first changes a word. A search that changes nothing therefore opens no relocation. The object
+// lies in registers of one thread.
 struct lazy_relocation {
   relocation_count relocations;
   bool open = false;
@@ -88,13 +88,13 @@ struct segment_map {
   // Whether any page may be free. If false, none was, under the conditions of bitmap_tree::maybe_any().
   [[nodiscard]] GPUHEAP_FN bool maybe_any() const { return whole.maybe_any() || broken.maybe_any(); }
 
-  // ---- claims. If a claim took any bit, `relocation` is open afterwards, and the caller ends it once other threads can find the memory by
-  // other means. With `spread` 0 a claim takes the lowest place, so that addresses stay close together. Other values make claims begin at
-  // different places, so that many claims at once do not collide in one word. Callers wrap each of the three functions in one of their own
-  // that is not inlined.
+  // ---- claims. If a claim changed any word, `relocation` is open afterwards. The caller ends it when other threads can find the claimed
+  // memory in another structure. With `spread` 0 a claim takes the lowest place, so that addresses stay close together. Other values make
+  // claims begin at different places, so that many claims at once do not collide in one word. Callers wrap each of the three functions in
+  // one of their own that is not inlined.
 
-  // Claims whole segments with about `pages_wanted` pages together, at most `most` <= 64 segments. The number is (pages_wanted +
-  // pages_wanted / 8) in segments, rounded down. Claims nothing if that is 0, or if no segment is whole.
+  // Claims whole segments with about `pages_wanted` pages together, at most `most` <= 64 segments. The number of segments is that of
+  // pages_wanted + pages_wanted / 8 pages, rounded down. Claims nothing if the number is 0, or if no segment is whole.
   [[nodiscard]] GPUHEAP_FN claim claim_segments(unsigned pages_wanted, unsigned most, unsigned spread, lazy_relocation& relocation) const {
     unsigned const n = (pages_wanted + (pages_wanted >> 3)) >> lg_pages;
     if (n == 0 || most == 0) return {};
@@ -130,7 +130,7 @@ struct segment_map {
 
   // Claims n contiguous pages, from a page f with (f + phase) % alignment == 0 on; alignment is a power of two. Takes the highest
   // addresses, because spans take the lowest. Returns the first page or none. Each attempt to take bits is a relocation of its own; the
-  // search before it is none.
+  // search before it opens none.
   [[nodiscard]] GPUHEAP_COLD unsigned claim_extent(unsigned n, unsigned alignment, unsigned phase, relocation_count relocations) const {
     if (n == 0 || n > num_segments << lg_pages) return none;
     extent_search search{n, alignment, phase, relocations, whole.num_leaves};
@@ -143,8 +143,8 @@ struct segment_map {
     return none;
   }
 
-  // Claims the pages first..first+n-1, all or none. The attempt is a relocation. If loads show beforehand that it cannot succeed, the call
-  // makes no attempt.
+  // Claims the pages first..first+n-1, all or none. The attempt is a relocation. If loads show that it cannot succeed, the call makes no
+  // attempt.
   [[nodiscard]] GPUHEAP_FN bool claim_at(unsigned first, unsigned n, relocation_count relocations) const {
     if (first > num_segments << lg_pages || n > (num_segments << lg_pages) - first) return false;
     // Ends: `seen` rises by the extent's part of a segment. relaxed: a guess at what take_extent will find.
@@ -187,8 +187,8 @@ struct segment_map {
     count_free(n);
     put_extent(first, n, relocations);
   }
-  // Makes a segment one that an extent owns as a whole. Before the call the segment is broken, and the extent owns all of its pages. The
-  // caller has set its mark.
+  // Turns a broken segment, all of whose pages one extent owns, into a segment that the extent owns as a whole. The caller has already set
+  // the segment's word of `marks`.
   GPUHEAP_FN void own_whole(unsigned s, relocation_count relocations) const {
     relocations.begin();
     leave_broken(s);
@@ -197,7 +197,7 @@ struct segment_map {
   // Breaks a segment that is owned as a whole, and makes its pages `mask` free. Called during a relocation if other threads may search for
   // these pages.
   GPUHEAP_COLD void break_up(unsigned s, word mask) const {
-    // relaxed: the release below orders the store, or the owner's later release of its pages does.
+    // relaxed: the release below orders the store, or the owner's later release of the pages does.
     if (marks != nullptr) mark_of(s).store(broken_up, simt::relaxed);
     if (mask == 0) return;
     // consume_release: passes on what the owner acquired.
@@ -205,8 +205,8 @@ struct segment_map {
     broken.set(s);
   }
 
-  // Releases whole segments in steps, for callers that inline no step: count_free() once, then this function until no segment is left.
-  // Returns how many of the n segments from `first` on it released: those in the first one's leaf.
+  // Releases whole segments in steps, for callers that do not inline the steps: count_free() once, then this function until no segment is
+  // left. One call releases those of the n segments from `first` on that are in the leaf of `first`, and returns their number.
   GPUHEAP_FN unsigned put_leaf(unsigned first, unsigned n) const {
     word const mask = row_mask(first, n);
     whole.set_mask(first / 64, mask);
@@ -217,7 +217,7 @@ struct segment_map {
     if (emptied) whole.clear_stale(i);
     if (got != 0) whole.set_mask(i, got);
   }
-  // Adds pages to num_free. Callers do so before the pages are free, so that no claim of them is subtracted first.
+  // Adds pages to num_free. Callers do so before the pages are free, so that no claim of these pages is subtracted first.
   GPUHEAP_FN void count_free(unsigned num_pages) const {
     // relaxed: a hint.
     simt::global_ref<unsigned>{*num_free}.fetch_add(num_pages, simt::relaxed);
@@ -245,7 +245,7 @@ struct segment_map {
     make_whole(s);
     leave_broken(s);
   }
-  // The steps of rejoin(), for callers that inline no step. Called during a relocation: take_all_pages(); and if it returns true,
+  // The steps of rejoin(), for callers that do not inline the steps. Called during a relocation: take_all_pages(); and if it returns true,
   // make_whole() and erase_broken(), and make_broken() if has_pages().
   //
   // take_all_pages() takes all pages of the segment, which is to become whole.
@@ -301,8 +301,8 @@ struct segment_map {
     unsigned length = 0;  // the number of consecutive free pages, from the lowest page that the search has seen upward
     bool lost = false;    // the last attempt failed, and its leaf is to be searched again
     unsigned losses = 0;
-    // A search that has lost more often goes on below. Otherwise all searches that collide in a leaf would search it again after each
-    // success of one of them.
+    // After more losses a search goes on with the pages below. Otherwise all searches that collide in a leaf would search it again after
+    // each success of one of them.
     static constexpr unsigned most_losses = 4;
   };
   // Searches leaf i, from its highest segment down, for free pages that complete the extent. Returns the claimed first page or none.
@@ -350,8 +350,8 @@ struct segment_map {
   }
   // Tries to claim the extent in `row` free pages from `first` on. They lie directly below the `search.length` free pages that the search
   // has seen before, if that is not 0. Returns the first claimed page or none. After a lost race the search repeats the leaf in which these
-  // pages end, since the pages that the winner left join those below; after several lost races it goes on below. The winner's claim is a
-  // relocation, so the relocation count tells a caller that this search may have missed pages.
+  // pages end, because the pages that the winner left may form an extent with pages below. After several lost races it goes on with the
+  // pages below. The winner's claim is a relocation, so the relocation count tells a caller that this search may have missed pages.
   [[nodiscard]] GPUHEAP_COLD unsigned try_row(extent_search& search, unsigned first, unsigned row) const {
     search.length += row;
     if (search.length < search.n) return none;

@@ -5,14 +5,14 @@
 //   group          = 64 words (4032 slots), with a count of its full words, whose 63 bits are all set. The span's header (span_words.hpp)
 //                  counts its full groups
 //
-// A slot that was never handed out has bit 0, as a live one has. So a shard hands out unused slots without an access to a word. Bits of a
-// span's last word that have no slot are set from the start, and words that a span lacks count as full in its last group. So a free need
-// not know the span's length. The flag `unlisted` says that the span had no free slot in this word when it left the partial list. A free
-// reads the flag in the result of its fetch_or, and lists the span again. One atomic sets the flag and reads that no slot is free, so no
-// free comes in between.
+// A slot that was never handed out has bit 0, as a live slot has. So a shard hands out slots that were never used without an access to a
+// word. Bits of a span's last word that have no slot are set from the start, and words that a span lacks count as full in its last group.
+// So a free need not know the span's length. The flag `unlisted` says that the span had no free slot in this word when it left the partial
+// list. A free reads the flag in the result of its fetch_or, and lists the span again. One atomic sets the flag and reads that no slot is
+// free, so no free comes in between.
 //
 // Counts. The free whose fetch_or completes a word adds 1 to its group. The take whose fetch_and breaks a full word subtracts 1. These
-// changes of a word alternate, and a group counts as full from 64 on. So a group becomes full and broken in turns too, in whatever order
+// changes of a word alternate, and a group counts as full from 64 on. So a group also becomes full and not full in turns, in whatever order
 // the additions arrive. A header's count is the number of full groups, except for additions under way. Slots are taken only while the
 // header says `active`, and no thread ends an active span. The takes are counted before the span becomes inactive. So if the count of an
 // inactive span says that all groups are full, they are.
@@ -100,8 +100,8 @@ struct slot_map {
     return (full > before ? full - before : 0) + (g == n / words_per_group ? words_per_group - n % words_per_group : 0);
   }
 
-  // Takes up to `wanted` free slots of word w of a span of num_slots slots. `got` receives their bits. If it tries to take any, it clears
-  // the word's unlisted flag. Only while the span is active.
+  // Takes up to `wanted` free slots of word w of a span of num_slots slots. `got` receives their bits. A call that tries to take slots also
+  // clears the word's unlisted flag. Only while the span is active.
   GPUHEAP_FN change take(unsigned w, unsigned num_slots, unsigned wanted, word& got) const {
     // relaxed: a guess at what the fetch_and will find.
     word const seen = at(w).load(simt::relaxed) & slots_in(w, num_slots);
@@ -110,9 +110,9 @@ struct slot_map {
     if (pick == 0) return {seen, false};
     return take_mask(w, pick, got);
   }
-  // Says which of the `there` free slots of a word the first of `wanted` lanes picks, counted from 0; the other lanes pick the slots after
-  // it. `others` lanes with earlier claims on the word may not have taken their slots yet. The result leaves the first `others` slots to
-  // them, if there are enough. A lane that picks a slot which another lane takes gets nothing.
+  // Returns the slot that the first of `wanted` lanes picks, counted from 0 among the `there` free slots of a word. The other lanes pick
+  // the slots after it. `others` lanes with earlier claims on the word may not have taken their slots yet. The result leaves the first
+  // `others` slots to them, if there are enough. A lane that picks a slot which another lane takes gets nothing.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned first_pick(unsigned there, unsigned wanted, unsigned others) {
     unsigned const room = there > wanted ? there - wanted : 0;
     if (others > room) others -= room + 1;

@@ -18,11 +18,11 @@ struct spin_lock {
   [[nodiscard]] GPUHEAP_FN bool is_open() const { return simt::global_ref<simt::uint32_t>{*word}.load(simt::acquire) == 0; }
 
   // Runs f() under the lock and returns true, or returns false because a thread holds the lock. For threads that do other work between two
-  // tries. f() runs inside the caller's loop, as it must: see run().
+  // tries. f() runs inside the caller's loop; run() says why it must.
   template <class F>
   GPUHEAP_FN bool try_run(F&& f) const {
     simt::global_ref<simt::uint32_t> const held{*word};
-    // acquire: pairs with the release below; the last holder's accesses happen before ours.
+    // acquire: pairs with the release below; the last holder's accesses happen before those of this thread.
     if (held.exchange(1, simt::acquire) != 0) return false;
     f();
     // release: pairs with the acquire above.

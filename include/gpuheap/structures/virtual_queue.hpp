@@ -1,5 +1,5 @@
 // A first-in-first-out queue of 32-bit values whose storage grows and shrinks. It consists of segments of places. A push that needs a
-// segment takes one from a pool, and the pop of a segment's last entry gives it back. The virtualised queues of
+// segment takes one from a pool, and the pop of a segment's last entry gives the segment back. These are the virtualised queues of
 //   M. Winter, D. Mlakar, M. Parger, M. Steinberger, "Ouroboros: Virtualized Queues for Dynamic Memory Management on GPUs", ICS 2020.
 //
 //   room     the number of places of existing segments that no push has claimed: a batch semaphore, whose batches are segments
@@ -7,7 +7,8 @@
 //   tail     the number of tickets that pushes have got                       head    the number of tickets that pops have got
 //   ticket   ticket t stands for place t % places of segment t / places. A place serves one push and one pop
 //   record   of a segment's block: {block of the next segment + 1 : 32, entries popped : 32}, and the segment's number and queue. It lies
-//            outside of the block and exists forever, so a thread that reads it finds a record, of this segment or of another one
+//            outside of the block and exists forever, so a thread that reads it late finds a valid record, of this segment or of a later
+//            one in the same block
 //
 //   push:    claim a place of room, or add segments. If no segment can be added, the push is refused and changes nothing.
 //            t = tail++;  find the segment;  place = value;  items += 1
@@ -95,9 +96,9 @@ struct array_directory {
     // relaxed: the store to the slot publishes the segment.
     simt::uint32_t const segment = added().fetch_add(1, simt::relaxed);
     simt::back_off pause;
-    // Ends: the slot holds a segment of an earlier lap. Fewer segments exist than the ring has slots, so a later segment than that one has
-    // left the ring already, and pushes and pops have got all tickets of the one in the slot. The threads with these tickets find it, and
-    // wait for no other thread. Blocking.
+    // Ends: the slot holds a segment of an earlier lap. Fewer segments exist than the ring has slots. So a segment later than the one in
+    // the slot has already left the ring, and pushes and pops have got all tickets of the one in the slot. The threads with these tickets
+    // find their segment, and wait for no other thread. Blocking.
     GPUHEAP_NO_UNROLL
     while (slot(segment).load(simt::relaxed) != 0) pause.wait();
     // release: publishes the empty places. Pairs with find().
@@ -121,8 +122,8 @@ struct array_directory {
     }
     return block;
   }
-  // For vacate(): gives up a segment. Its last n places count as popped now, and no later segment has room. True: the block has gone back
-  // to the pool.
+  // For vacate(): gives up a segment. Its last n places count as popped from now on. No later segment has room. True: the block has gone
+  // back to the pool.
   template <class Queue, class Storage>
   [[nodiscard]] GPUHEAP_FN bool leave(Queue const& queue, simt::uint32_t segment, unsigned n, Storage const& storage) const {
     return n != 0 && popped(queue, segment, find(segment, true, storage), n, storage);
@@ -207,8 +208,8 @@ struct list_directory {
     segment_place here = nearer(first, nearer(recent, stone_before, segment), segment);
     simt::back_off pause;
     // Ends: another thread adds the next segment, or its stores become visible; see the head of this file. If a block on the way belongs to
-    // another segment by now, or if the search began after the wanted segment, it begins again at the first segment, which is never after
-    // the wanted one. Blocking.
+    // another segment by now, or if the search began after the wanted segment, the search begins again at the first segment, which is never
+    // after the wanted one. Blocking.
     GPUHEAP_NO_UNROLL
     while (true) {
       here = walked(here, segment, storage);
@@ -256,8 +257,8 @@ struct list_directory {
   [[nodiscard]] GPUHEAP_FN ref stone(simt::uint32_t segment) const { return ref{at->stones[segment >> lg_stride & (num_stones - 1)]}; }
   // The number of the segment after the last.
   [[nodiscard]] GPUHEAP_HD static simt::uint32_t after(segment_place last) { return last.none() ? last.segment() : last.segment() + 1; }
-  // Of two segments, the one from which the list leads to `segment` in fewer steps. One after `segment` is worse than any before it, and an
-  // empty segment_place is worst.
+  // Of two segments, the one from which the list leads to `segment` in fewer steps. A segment after `segment` is worse than any segment
+  // before it, and an empty segment_place is worst.
   [[nodiscard]] GPUHEAP_HD static segment_place nearer(segment_place one, segment_place other, simt::uint32_t segment) {
     return !one.none() && (other.none() || segment - one.segment() <= segment - other.segment()) ? one : other;
   }
@@ -295,7 +296,7 @@ struct list_directory {
   }
   template <class Queue, class Storage>
   GPUHEAP_FN static void give(Queue const& queue, simt::uint32_t block, Storage const& storage) {
-    // relaxed: a search that waits there for a link begins again.
+    // relaxed: a search that waits at this block for a link sees the change, and begins again.
     ref{*storage.number(block)}.store(0, simt::relaxed);
     queue.give(block, storage);
   }
@@ -460,7 +461,7 @@ class virtual_queue {
   // Subtracts up to `wanted` from a count, and returns how much: less than `wanted` only if the count was lower.
   [[nodiscard]] GPUHEAP_FN static unsigned claim(simt::uint32_t& count, unsigned wanted) {
     ref const there{count};
-    // relaxed, all: the count only limits the number of pops. The load comes first, so that an exhausted count is not written.
+    // relaxed, all: the count only limits the number of pops. The load comes first, so that threads do not write to an exhausted count.
     if (static_cast<int>(there.load(simt::relaxed)) <= 0) return 0;
     unsigned got = 0;
     // Ends: a pass that goes on saw a positive count after it had added its rest again, so another thread's push or pop has ended
@@ -530,8 +531,8 @@ class virtual_queue {
   [[nodiscard]] GPUHEAP_FN bool may_add(Storage const& storage) const {
     return storage.may_have_any() && ref{*word(segments_at)}.load(simt::relaxed) < directory_.most_segments();
   }
-  // Takes a block for a segment, after may_make() has allowed the caller to make one. no_block: the pool has none, or the queue has its
-  // most segments; the caller's expected units are withdrawn.
+  // Takes a block for a segment, after may_make() has allowed the caller to make one. no_block: the pool has none, or the queue has as many
+  // segments as it may have. The call has then withdrawn the units that the caller was expected to make.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN simt::uint32_t take_block(Storage const& storage) const {
     // relaxed, both. The count rises before the block is taken, so that a thread that finds no block left sees that a segment exists.

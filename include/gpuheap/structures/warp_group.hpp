@@ -49,8 +49,8 @@ struct warp_group {
     total = simt::shuffle(mask, sum, simt::highest_bit(mask));
     return sum - value;
   }
-  // Returns the leader's `value` to every lane of the group; all of them call. It orders no memory accesses: a lane that relies on what the
-  // leader acquired passes a sync_warp first.
+  // Returns the leader's `value` to every lane of the group; all of them call. The call orders no memory accesses: a lane that relies on
+  // what the leader acquired calls sync_warp first.
   template <class T>
   [[nodiscard]] GPUHEAP_FN T from_leader(T value) const {
     return simt::shuffle(mask, value, leader());

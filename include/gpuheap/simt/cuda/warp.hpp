@@ -171,7 +171,8 @@ GPUHEAP_FN inline uint32_t reduce_by_shuffle(lane_mask mask, uint32_t value, Op 
 
 // ---- block
 
-// Waits for every thread of the block. What any of them did before the barrier happens before what any of them does after it.
+// Waits for every thread of the block. The accesses of every thread before the barrier happen before those of every thread after the
+// barrier.
 GPUHEAP_FN inline void sync_block() { __syncthreads(); }
 // The same for a block some of whose threads have returned: no thread waits for these. From sm_70 on, every barrier leaves returned threads
 // out (CUDA C++ Programming Guide, "Synchronization Functions"). In this form each thread arrives on its own, so the lanes of a warp may

@@ -15,7 +15,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 struct address_space {
   void* base = nullptr;
   size_t bytes = 0;
-  size_t granularity = 0;  // bytes; reservations and mappings are multiples of it: a power of two
+  size_t granularity = 0;  // bytes, a power of two; reservations and mappings are multiples of it
 };
 
 // Reserves at least `bytes` (> 0) of addresses. No memory is mapped there yet: a read or write there ends the process. Throws device_error

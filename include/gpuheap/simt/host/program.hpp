@@ -30,15 +30,15 @@ inline bool has_program_value() {
   return true;
 }
 
-// One T for each thread block. Each thread of the operating system has a map of its own: it runs one launch at a time, and a block runs on
-// one such thread.
+// One T for each thread block. Each thread of the operating system has a map of its own. Such a thread runs one launch at a time, and a
+// block stays on its thread.
 template <class T>
 [[nodiscard]] inline T& block_storage() {
   thread_local std::map<unsigned, T> storage;
   return storage[block_id()];
 }
 
-// Always Side::on_device(arguments...): all code counts as device code.
+// Calls Side::on_device(arguments...), since all code counts as device code.
 template <class Side, class... Args>
 inline auto by_side(Args... arguments) {
   return Side::on_device(arguments...);

@@ -128,7 +128,8 @@ template <class T>
 
 // ---- block
 
-// Waits for every thread of the block. What any of them did before the barrier happens before what any of them does after it.
+// Waits for every thread of the block. The accesses of every thread before the barrier happen before those of every thread after the
+// barrier.
 inline void sync_block(detail::site where = detail::site::here()) { ::gpuheap::simulator::sync_block(where); }
 // The same for a block some of whose threads have returned: no thread waits for these.
 inline void sync_living_block(detail::site where = detail::site::here()) { ::gpuheap::simulator::sync_block(where, true); }
