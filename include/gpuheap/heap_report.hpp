@@ -106,7 +106,7 @@ struct exhaustion {
   std::uint64_t failed_requests = 0;   // since the last check
   std::uint64_t invalid_requests = 0;  // those of them that the heap could never serve
   failed_request first{};              // the first since the heap was made or reset
-  statistics stats{};                  // of the heap; if the heap has grown, from before that
+  statistics stats{};                  // of the heap; if check() has grown it, the statistics before the growth
   simt::size_t most_bytes = 0;         // the largest block that the heap can ever have
   simt::size_t grown_bytes = 0;        // the bytes by which check() has grown the heap; 0: it has not grown it
   std::string not_grown{};             // the reason, if growth was asked for but did not happen; a sentence that begins with a space

@@ -8,8 +8,8 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::detail {
 
 // Stops the kernel. The first thread that calls this runs write(), which stores the reason in pinned host memory. Then the thread sets
-// `written`, which also lies there, to 1. The other threads wait for the first one before they trap, because one trap ends all threads;
-// they wait for at most 2^14 pauses. `stopping` is a word of the heap: 0, then 1 while a thread writes, then 2.
+// `written`, which lies in pinned memory as well, to 1. The other threads wait for the first one before they trap, because one trap ends
+// all threads; they wait for at most 2^14 pauses. `stopping` is a word of the heap: 0, then 1 while a thread writes, then 2.
 template <class Write>
 GPUHEAP_FN inline void stop_kernel(simt::uint32_t& stopping, simt::uint32_t& written, Write write) {
   simt::atomic_ref<simt::uint32_t> const state{stopping};

@@ -155,7 +155,7 @@ class type_makers : public messenger<Heap> {
     return type == datatype::float_int || type == datatype::two_int || type == datatype::short_int ? 4 : extent > 8 ? 8 : extent;
   }
 
-  // Makes a layout of `count` blocks: length(i) elements of old(i) at place(i), in bytes.
+  // Makes a layout of `count` blocks: length(i) elements of old(i), at a displacement of place(i) bytes.
   template <class Length, class Place, class Old>
   GPUHEAP_FN int blocks(int count, datatype* made, Length length, Place place, Old old) const {
     if (count < 0) return this->answer(nullptr, err_count);

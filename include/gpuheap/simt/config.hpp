@@ -10,7 +10,8 @@
 #define GPUHEAP_BACKEND_CUDA
 #endif
 
-// nvcc and NVRTC stop at #error. Other compilers would go on and report consequences, so an include that does not exist stops them.
+// nvcc and NVRTC stop at #error. Other compilers would go on, and report further errors that follow from the first one. So the include of a
+// missing file below stops these compilers.
 #if __cplusplus < 202002L
 #error "gpuheap needs C++20: compile with -std=c++20"
 #define GPUHEAP_REFUSED

@@ -1,16 +1,16 @@
 // Counts relocations, so that a search through several places knows whether it can have missed something.
 //
 // A search that goes through places one after the other can miss a thing that moves from a place not yet searched to a place already
-// searched. Each such move, a relocation, lies between begin() and end(). A search that saw the same quiet() value before and after itself
-// missed nothing that moved.
+// searched. Each such move, a relocation, lies between begin() and end(). If read_begin() before a search and read_end() after it return
+// the same value, and quiet() is true for this value, the search missed nothing that moved.
 //
 //   word = {relocations ever begun : 32, relocations open : 32}
 //
 // Why that is enough. A relocation takes the thing out of its old place by a releasing read-modify-write after begin(), and puts it into
-// its new place before end(), which releases. Suppose that a search missed the thing: it found the old place empty. Then it read what that
-// read-modify-write wrote, or a later one of that place. So read_end(), whose load follows an acquire fence, sees the begin(). If
-// read_begin() had seen both begin() and end(), it would have acquired the end(), and the search would have found the thing in its new
-// place. So either the two values differ, or the first is not quiet.
+// its new place before end(), which releases. Suppose that a search missed the thing: it found the old place empty. Then the search read
+// the value that this read-modify-write wrote, or a later value of the old place. So read_end(), whose load follows an acquire fence, sees
+// the begin(). If read_begin() had seen both begin() and end(), it would have acquired the end(), and the search would have found the thing
+// in its new place. So either the two values differ, or the first is not quiet.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>

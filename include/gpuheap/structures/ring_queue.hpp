@@ -19,8 +19,8 @@
 // full, or empty.
 //
 // Waiting: a thread that has a ticket waits for one thread at most, the one with the ticket before it on the same cell, and only while that
-// thread is between taking its ticket and setting the turn. The ticket before always has a thread: a push claims room that an earlier pop
-// has given back, so at most pops + capacity pushes have tickets, and likewise for pops. The thread with that ticket may in turn wait for
+// thread is between taking its ticket and setting the turn. A thread has that earlier ticket: pushes claim the room of the empty queue, or
+// room that pops have given back, so at most pops + capacity pushes have tickets, and likewise for pops. That thread may in turn wait for
 // an older ticket of the cell. The first push of each cell waits for no thread, so the chain ends. The value is read or written inside the
 // loop that waits, so that lanes of the warp that still wait do not hold up a lane whose turn has come.
 //

@@ -90,8 +90,8 @@ struct segment_map {
 
   // ---- claims. If a claim changed any word, `relocation` is open afterwards. The caller ends it when other threads can find the claimed
   // memory in another structure. With `spread` 0 a claim takes the lowest place, so that addresses stay close together. Other values make
-  // claims begin at different places, so that many claims at once do not collide in one word. Callers wrap each of the three functions in
-  // one of their own that is not inlined.
+  // claims begin at different places, so that many claims at once do not collide in one word. Callers wrap each of the three functions in a
+  // function that is not inlined.
 
   // Claims whole segments with about `pages_wanted` pages together, at most `most` <= 64 segments. The number of segments is that of
   // pages_wanted + pages_wanted / 8 pages, rounded down. Claims nothing if the number is 0, or if no segment is whole.
@@ -372,8 +372,8 @@ struct segment_map {
   [[nodiscard]] GPUHEAP_COLD static word starts_of(word free, unsigned n) { return consecutive(free, n); }
 
   // ---- segments
-  // Takes all of the extent or nothing. Leaves that it empties keep their summary bits: other threads' occasional reads of empty leaves
-  // cost less than clearing many bits. Called during a relocation.
+  // Takes all of the extent or nothing. Leaves that the call empties keep their summary bits: other threads' occasional reads of empty
+  // leaves cost less than clearing many bits. Called during a relocation.
   GPUHEAP_COLD bool take_extent(unsigned first, unsigned n, relocation_count relocations) const {
     unsigned taken = 0;
     // Ends: `taken` rises, by one leaf of the extent or one end in each pass.

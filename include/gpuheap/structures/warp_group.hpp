@@ -1,8 +1,8 @@
 // Warp aggregation: the lanes of a warp that make the same request at the same time make it together.
 //
-// A group is a set of lanes of one warp, taken from ONE captured mask. Its leader does the atomic, and each lane computes its part of the
-// result from its rank. Every warp operation of a group names the group's own mask, so it neither needs nor waits for other lanes of the
-// warp.
+// A group is a set of lanes of one warp, taken from ONE captured mask. The leader of the group executes the atomic operation, and each lane
+// computes its part of the result from its rank. Every warp operation of a group names the group's own mask, so it neither needs nor waits
+// for other lanes of the warp.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>

@@ -202,7 +202,8 @@ struct alignas(128) tbuddy {
       has = false;
       simt::back_off pause;
       // Ends: a lane repeats the loop while its pair is available and fewer than two units are there. Then other threads hold more units
-      // than there are other nodes. One of them takes a node of this pair, or gives its units back, and waits for no thread before that.
+      // than there are nodes outside the pair. One of these threads takes a node of the pair, or gives its units back, and waits for no
+      // thread before that.
       GPUHEAP_NO_UNROLL
       while (simt::any_of(here, pair)) {
         auto const wanting = structures::warp_group::of_equal(here, self->key_of(pair, order));

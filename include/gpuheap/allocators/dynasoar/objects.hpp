@@ -4,7 +4,8 @@
 // of f, so that the same fields of adjacent slots are adjacent.
 //
 // A class may have one base class, which lies at its offset 0. A field of the base then has the same offset in both classes, so a pointer
-// to an object is also a pointer to its base. The capacity of the block differs between the two classes, so it is part of the pointer.
+// to an object is also a pointer to its base. Blocks of the two classes may have different capacities, so a pointer contains the capacity
+// of its object's block.
 #pragma once
 
 #include <gpuheap/allocators/dynasoar/layout.hpp>
@@ -53,7 +54,7 @@ concept lists_fields = soa::is_field_list<typename T::fields>;
 // in fields of objects. Its bits() can be accessed atomically.
 //
 //   p[&body::x] += dt * p[&body::vx];     a field, as a reference
-//   body const b = p.load();              all of them; p.store(b)
+//   body const b = p.load();              a copy of all fields; p.store(b) writes them
 //
 // It is not an address but {capacity - 1 : 6, address of the block's data : 52, slot : 6}. A block's data is aligned to 64 bytes, and
 // addresses have fewer than 58 bits.

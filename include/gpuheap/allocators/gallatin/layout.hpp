@@ -20,7 +20,7 @@ struct gallatin_config {
   unsigned largest_slice = 4096;
   unsigned most_slices = 8;      // one request gets at most so many adjacent slices of the largest class: 1, 2, 4 or 8
   unsigned least_slots = 4;      // the fewest slots of a class; the smallest class has one for each multiprocessor
-  unsigned slot_share = 64;      // the blocks in the slots of one class take at most 1/this of the heap, but one block is always allowed
+  unsigned slot_share = 64;      // the blocks in the slots of one class take at most 1/slot_share of the heap, or are one block
   unsigned least_segments = 64;  // a heap that would have fewer has smaller segments
 };
 
@@ -34,7 +34,7 @@ using structures::bitmap_tree;
 // The id that no block has.
 inline constexpr uint32_t no_block = ~uint32_t{0};
 
-// The layout. Trivially copyable: the view that kernels get has one, and the heap's state another.
+// The layout. Trivially copyable: the view that kernels get contains a copy of it, and so does the heap's state.
 template <gallatin_config Config, class Parts>
 struct layout {
   using tree_type = typename Parts::tree;
@@ -57,7 +57,7 @@ struct layout {
   uint64_t* homes = nullptr;     // home_words() words for each segment: a bit for each of its blocks that no thread has
   uint64_t* blocks = nullptr;    // a word for each block id, block_stride() words apart (blocks.hpp)
   uint64_t* freed = nullptr;     // slice_words() words for each block id: its slices that were freed
-  uint64_t* joined = nullptr;    // slice_words() words for each segment: slices of the largest class that belong to the slice before
+  uint64_t* joined = nullptr;    // slice_words() words for each segment: largest slices, allocated together with the slice before
   uint64_t* slots = nullptr;     // slots_per_class words for each class (slots.hpp)
   uint64_t* trees = nullptr;     // free segments, and for each class its segments with blocks that no thread has
   uint32_t num_segments = 0;
@@ -76,8 +76,8 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD size_t block_bytes(unsigned c) const { return slice_bytes(c) << lg_slices; }
   // Words of 64 bits for the slices of a block.
   [[nodiscard]] GPUHEAP_HD unsigned slice_words() const { return lg_slices <= 6 ? 1 : 1u << (lg_slices - 6); }
-  // The distance of the words of two blocks, in words. Many threads add to such a word, so each lies in a sector of its own if blocks have
-  // 256 slices or more.
+  // The distance between the words of consecutive block ids, in words. Many threads add to such a word, so each lies in a sector of its own
+  // if blocks have 256 slices or more.
   [[nodiscard]] GPUHEAP_HD unsigned block_stride() const { return lg_slices >= 8 ? 4 : 1; }
   // log2 of the most slices of the largest class that one request gets: at most half a block.
   [[nodiscard]] GPUHEAP_HD unsigned lg_most() const { return lg_most_slices < lg_slices ? lg_most_slices : lg_slices - 1; }

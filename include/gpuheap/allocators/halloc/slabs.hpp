@@ -171,7 +171,7 @@ class slabs {
     chunk_map const map = map_of(s);
     chunk_map::start const begun = map.unmark(chunk);
     if (begun.count == 0) return begun.has_begun ? free_status::double_free : free_status::foreign;
-    // Pairs with the acquires of a thread that gets the chunks next: in claim() if they keep their size, in draw() otherwise.
+    // Pairs with the acquires of a thread that gets the chunks next: in claim() if the chunks keep their size, in draw() otherwise.
     simt::fence(simt::release);
     map.release(chunk, begun.count);
     // The group: the lanes whose blocks have the same slab and the same length. The addresses of the slabs' words leave three bits for the
@@ -244,13 +244,13 @@ class slabs {
   // Counts `requests` blocks in the head of class c, which also draws their tickets. Sets `head`, and sets `w` to the head's word before
   // the addition. Returns false if there is no head, or it has no room; `w` is then the word that was loaded. One lane.
   GPUHEAP_FN bool draw(unsigned c, unsigned chunks, unsigned requests, uint32_t& head, slab_use& w) const {
-    // relaxed, both: the addition confirms what the loads say. The load of the word keeps threads from adding in vain: such a thread hides
-    // room from others until it has subtracted again.
+    // relaxed, both: the addition confirms what the loads say. The load of the word prevents most additions in vain: a thread that adds in
+    // vain hides room from others until it has subtracted again.
     head = head_of(c).load(simt::relaxed);
     if (head == 0) return false;
     w.bits = state(head - 1).load(simt::relaxed);
     if (!has_room(head, w, c, 0)) return false;
-    // consume: see rules.
+    // consume: see rules::draws.
     w.bits = state(head - 1).fetch_add(slab_use::draw(requests, chunks), Rules::draws);
     return true;
   }
@@ -293,8 +293,9 @@ class slabs {
     return serve_from_any(c);
   }
 
-  // Subtracts chunks that were counted and are not taken, or are taken no longer. If a subtraction brings a slab that is no head to a lower
-  // level, the thread that subtracts files the slab there. Subtractions are ordered, so exactly one thread does so.
+  // Subtracts chunks from the slab's count: counted chunks that a thread did not take, or chunks that were freed. If a subtraction brings a
+  // slab that is no head to a lower level, the thread that subtracts files the slab there. Subtractions are ordered, so exactly one thread
+  // does so.
   GPUHEAP_FN void deallocate(unsigned s, unsigned chunks) const {
     // relay: releases the frees of this group (free() has the fence), and passes on those of other threads to the next thread that draws
     // from the slab or adopts it.
@@ -309,8 +310,8 @@ class slabs {
   //
   // A slab's word says to which set the slab belongs; the sets help to find it. A thread that files a slab changes the word first, and sets
   // the bit afterwards. A thread that has taken a bit loads the word afterwards. If the slab still belongs to that set, the thread puts the
-  // bit back or takes the slab. So a filed slab that no thread is changing has its bit. The bit of a slab that belongs elsewhere costs the
-  // thread that finds it a load.
+  // bit back or takes the slab. So a filed slab that no thread is changing has its bit. A bit of a slab that belongs to another set costs
+  // the thread that finds the bit one load.
 
   [[nodiscard]] GPUHEAP_FN slab_role level_of(slab_use w) const {
     return Rules::level(fill_of(w.size_class()), w.used(), sizes::chunks_of(w.size_class()));
@@ -483,7 +484,7 @@ class slabs {
     if (rules::serves<Config>(w, c)) {
       unsigned const last = fill_of(c).last_start(true, chunks);
       if (w.used() > last) return false;
-      // consume: see rules.
+      // consume: see rules::draws.
       w.bits = state(s).fetch_add(one, Rules::draws);
       if (Rules::template serves<Config>(w, c) && w.used() <= last) return true;
       deallocate(s, chunks);
