@@ -74,7 +74,7 @@ concept device_allocator = simt::is_trivially_copyable_v<A> && requires(A alloca
 #endif
 };
 
-// @brief The bytes of its region that an allocator has bound to size classes, blocks and metadata. The rest is free for any request.
+// @brief The bytes of a heap's region that the allocator has bound to size classes, blocks and metadata. The rest is free for any request.
 struct allocator_footprint {
   simt::size_t held_bytes = 0;       // bound to a size class or a large block now
   simt::size_t metadata_bytes = 0;   // bytes of the region that are never handed out

@@ -152,7 +152,7 @@ template <class A>
 concept has_blocks = device_allocator<A> && requires(A const& a, stream_ref stream) {
   { a.blocks(stream) } -> simt::same_as<std::vector<block_info>>;
 };
-// own_bytes(region_bytes) of a process_wide allocator that has metadata beside the process's heap: their number of bytes, at most
+// own_bytes(region_bytes) of a process_wide allocator that has metadata beside the process's heap: the bytes of the metadata, at most
 // `region_bytes`.
 template <class A>
 concept has_own_bytes = device_allocator<A> && A::traits.process_wide&& requires(simt::size_t region_bytes) {
@@ -171,8 +171,8 @@ concept has_granted_bytes = device_allocator<A> && requires {
 //                        like create(), for a region that has no memory at first. `map(offset, bytes)` puts memory behind a part of the
 //                        region. Host code calls it for each part before anything accesses that part. The allocator uses up to
 //                        initial_bytes of `whole`, metadata included, in any number of parts. The size of each part is rounded up, so the
-//                        memory taken may exceed initial_bytes. Throws gpuheap::error if that is too little for a region of this size. A
-//                        heap is reset by the same call: map() then does nothing for parts that have memory.
+//                        memory taken may exceed initial_bytes. Throws gpuheap::error if initial_bytes is too little for a region of this
+//                        size. A heap is reset by the same call: map() then does nothing for parts that have memory.
 //   void grow(size_t new_bytes, memory::map_function const& map, stream_ref)
 //                        lets the allocator use new_bytes of `whole`, at least as many as before. Kernels launched later on the stream use
 //                        them, for requests of up to traits.largest_bytes. If the call does not use map(), nothing was added. Blocks stay

@@ -199,7 +199,7 @@ class checked {
 
   [[nodiscard]] static simt::size_t min_region_bytes() {
     simt::size_t const inner = Allocator::min_region_bytes();
-    // quarantine_blocks_for() never falls with the size, so the region has room for its quarantine.
+    // quarantine_blocks_for() never falls when the size rises, so the region has room for its quarantine.
     return own_bytes_for(quarantine_blocks_for(own_bytes_for(Options.quarantine_blocks) + inner)) + inner;
   }
 

@@ -4,7 +4,7 @@
 //   this_warp()             the lanes that execute the call together
 //   this_block(scratch)     all threads of the block; `scratch` is one block_scratch for each block, in shared or global memory
 //   live_block(scratch)     the threads of the block that have not returned; the call counts them
-//   tile, coalesced group   a group of cooperative_groups, or any type that has its thread_rank(), size(), sync() and shfl(value, rank)
+//   tile, coalesced group   a group of cooperative_groups, or of any type that also has thread_rank(), size(), sync() and shfl(value, rank)
 //
 // Every thread of a group makes each call that takes the group. The call waits for all of these threads. Among them, accesses before the
 // call happen before those after it.
@@ -77,7 +77,7 @@ class warp_threads {
 // Memory through which the threads of a block exchange values. Each block has one object, in memory that all its threads can access:
 //   __shared__ gpuheap::block_scratch scratch;
 // or, in code for both backends, element block_id() of an array in device memory. The object needs no initialisation. Between two calls of
-// the block, a program may use its memory for other purposes.
+// the block, a program may use the object's memory for other purposes.
 struct block_scratch {
   simt::uint64_t common;                   // the value that rank 0 passes to all threads
   simt::uint64_t sums[simt::warp_lanes];   // the sum of each warp of the block

@@ -205,7 +205,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   // ---- growth. No kernel may use the heap meanwhile; views and blocks stay valid. Throws gpuheap::error for a heap of a fixed size
 
-  // @brief Adds memory to the heap, for kernels launched later on the stream, or on any stream after a wait for it.
+  // @brief Adds memory to the heap, for kernels launched later on the stream, or on another stream that has waited for this one.
   // @param more_bytes the bytes to add to the capacity. The allocator takes memory in units of its own; later calls use the rest of a unit
   // @param stream kernels that run on it later can use the added memory
   // @throws gpuheap::error if the capacity would be more than at_most()
@@ -287,7 +287,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @throws gpuheap::error if the heap refused frees
   // @throws misuse_error if a checked heap finds misuse in any of its blocks, unless on_misuse() has set a callback
   // @note Under grow_when_exhausted() the heap first grows by one step if requests found no memory, but not for requests that it could
-  // never serve (request_fault). The callback learns whether it grew.
+  // never serve (request_fault). The callback learns whether the heap grew.
   simt::size_t check(stream_ref stream = {}) {
     try {
       simt::synchronize(stream);
@@ -591,7 +591,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
 
-// A CUDA program whose .cpp files use heap<Allocator> gets its kernels by linking gpuheap::kernels (the default allocator) or
+// A CUDA program whose .cpp files use heap<Allocator> gets the heap's kernels by linking gpuheap::kernels (the default allocator) or
 // gpuheap::kernels_<name of the allocator's header>. For an allocator that is not one of the library's, a program writes
 // GPUHEAP_INSTANTIATE(Allocator) at global scope in one .cu file. The line compiles the kernels of the heap's host functions, and those of
 // leaks.hpp if the file includes that header.

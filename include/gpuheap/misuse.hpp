@@ -19,7 +19,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // @brief The kinds of misuse of a heap by a program.
 enum class misuse : simt::uint32_t {
-  double_free,       // the block is free already: a checked heap has it in quarantine, or a hardened heap knows it
+  double_free,       // the block was freed before: a checked heap has it in quarantine, or a hardened heap can tell
   interior_free,     // the pointer lies inside a block
   foreign_free,      // the pointer lies outside the heap
   unknown_free,      // the pointer lies in the heap, but no block begins there: it was freed before, or never handed out

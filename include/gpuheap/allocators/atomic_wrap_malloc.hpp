@@ -14,8 +14,8 @@
 //
 // Different from the paper: in the paper the counter itself wraps, by a compare-and-swap whose loser may get bytes that another thread was
 // just given, within one lap. The paper's malloc also accepts a request larger than the pool, which overruns it, and its 32-bit counter
-// overflows near 4 GiB. A 64-bit count that never falls has none of these faults. It keeps the paper's fetch_add: with compare-and-swaps
-// alone, the time would be quadratic in the number of threads that contend.
+// overflows near 4 GiB. A 64-bit count that never falls has none of these faults. This version keeps the paper's fetch_add: with
+// compare-and-swaps alone, the time would be quadratic in the number of threads that contend.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

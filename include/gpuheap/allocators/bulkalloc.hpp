@@ -37,7 +37,7 @@
 //     other block in use, and they stay apart. A thread that has units for a pair, and finds the pair broken, returns the units and
 //     searches again.
 //   - The word of a block's first page has its order. The paper guesses the order from the states of the nodes above.
-//   - Threads wait only while enough units are promised. A thread whose promise fails withdraws it, so that they continue.
+//   - Threads wait only while enough units are promised. A thread whose promise fails withdraws it, so that the waiting threads continue.
 //   - A list has only bins with free objects, and a warp takes as much as it can from one bin: no long walks over bins with few objects.
 //   - Readers load the epoch twice. Only the thread that runs a barrier waits for it.
 //   - Requests are served from other arenas and from single pages before they fail: the memory of one multiprocessor's arena is not lost

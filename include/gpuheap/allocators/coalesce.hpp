@@ -68,7 +68,7 @@ enum class coalesce_group { block, warp };
 // The way from a piece to its superblock.
 enum class coalesce_link { header, map };
 
-// The defaults are coalesce_block_header.
+// With the defaults, the allocator is coalesce_block_header.
 struct coalesce_config {
   coalesce_group group = coalesce_group::block;
   coalesce_link link = coalesce_link::header;

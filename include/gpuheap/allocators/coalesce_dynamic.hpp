@@ -53,8 +53,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 // The default alignment suits every type.
 struct coalesce_dynamic_config {
   coalesce_alignment alignment = coalesce_alignment::strict16;
-  unsigned largest_piece_bytes = 4096;  // a larger request is served alone, since a live segment keeps its superblock. Below 1 MiB, or 16
-                                        // KiB if not strict16
+  unsigned largest_piece_bytes = 4096;  // a larger request is served alone, since a live segment keeps its superblock. Below 1 MiB; below
+                                        // 16 KiB if not strict16
 };
 
 // `Chain`: the operations on headers (coalesce/segment.hpp). Tests pass others.

@@ -51,8 +51,8 @@
 //   - Runs are found across words of the tree, from its last word to its first. The paper finds only runs that begin with a word, and none
 //     in the first word. A segment's word says `free` before the tree shows the segment.
 //   - The number of tries of a request is not limited: Progress, above, says when malloc gives up.
-//   - The smallest class has a slot for each multiprocessor, or fewer if their blocks would exceed a 64th of the heap. As many slots are
-//     filled at the start as a quarter of the heap holds. The paper has 128, 64, 32, ... slots, whose blocks take 160 MiB.
+//   - The smallest class has a slot for each multiprocessor, or fewer if their blocks would exceed a 64th of the heap. At the start, slots
+//     get as many blocks as a quarter of the heap holds. The paper has 128, 64, 32, ... slots, whose blocks take 160 MiB.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

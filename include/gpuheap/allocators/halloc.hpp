@@ -24,10 +24,10 @@
 //            of one slab and one length subtract together. A thread that brings a slab down to a lower level files it there, unless the
 //            slab is a head.
 // Reuse:     a freed block serves its class at once, other classes of its chunk size if its slab is 98.8 % free, and all classes if its
-//            slab is free. Before a request fails, any slab of its chunk size serves it, and any empty slab.
+//            slab is free. Before a request fails, it is served from any slab of its chunk size, or from any empty slab.
 // Progress:  malloc is blocking: it may wait for the lock of its class, whose holder waits for nothing. free is lock-free; for a block of
 //            the backing it has the backing's progress.
-// Alignment: 16. Blocks of 24 bytes cannot be aligned so, so that class is left out: such requests get 32 bytes.
+// Alignment: 16. Blocks of 24 bytes cannot be aligned to 16. So their class is left out: such requests get 32 bytes.
 //
 // Different from the original (the numbers are those of the hazards in tests/hazards/halloc_test.cpp):
 //   1  Warp operations name the lanes of one captured mask, and groups shrink with it. The original votes over whole warps in loops.

@@ -21,9 +21,9 @@
 // Reuse:     a freed block serves its class at once. A superblock without live blocks serves any class, and runs.
 // Progress:  blocking. malloc and free wait for their turn at a cell of the queue (ring_queue.hpp), that is, for the thread that used the
 //            cell one lap before. A malloc that finds no block also waits for relocations, and for a superblock that another thread has
-//            claimed for an incomplete run; that thread waits for none. A malloc that does not wait is lock-free. Before malloc returns
-//            nullptr, it has found all places empty while no relocation was open, or has loaded every superblock's word. A request for a
-//            run may be refused while another thread has claimed superblocks that it then gives back.
+//            claimed for an incomplete run; that thread waits for no thread. A malloc that does not wait is lock-free. Before malloc
+//            returns nullptr, it has found all places empty while no relocation was open, or has loaded every superblock's word. A request
+//            for a run may be refused while another thread has claimed superblocks that it then gives back.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the superblock is the same as at the first free.
 //            After the superblock's next opening, a stale pointer may equal that of a live block, as in any allocator. A second free that
 //            is under way at that time may clear a bit of the superblock's new contents.

@@ -264,8 +264,8 @@ class basic_ouroboros {
   // A key for forming groups: it differs between heaps and between classes.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t key(unsigned q) const { return reinterpret_cast<simt::uintptr_t>(state_) | q; }
 
-  // Pops pages for the lanes of ranks `served` .. `got` - 1, and sets `p` in the lanes that get one. Returns how many lanes got one, which
-  // are the first of these.
+  // Pops pages for the lanes of ranks `served` .. `got` - 1, and sets `p` in the lanes that get one. Returns the number of lanes that got
+  // one: these are the first of the lanes.
   [[nodiscard]] GPUHEAP_FN static unsigned pages_of_queue(layout_type const& at, state_type* state, structures::warp_group group,
                                                           unsigned q, unsigned served, unsigned got, void*& p) {
     uint32_t handle = 0;

@@ -97,12 +97,11 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 //
 //   look(x)         state | next
 //   lock(x)         free -> held. Returns the chunk's end. If the chunk was not free, changes nothing and returns 0
-//   end_life(x)     live -> held. Returns the header before; nothing has changed if it was not live
+//   end_life(x)     live -> held. Returns the header as it was; nothing has changed if it was not live
 //   absorb(x, n)    a held chunk that ends at n becomes part of the chunk before it, which the caller holds too
 //   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n, where the held chunk ended. No header leads
-//                   to it yet.
-//                   A thread that knows x from an earlier chunk may lock the new chunk at once, and sees everything that the caller stored
-//                   before
+//                   to it yet. A thread that knows x from an earlier chunk may lock the new chunk at once, and sees everything that the
+//                   caller stored before
 //   set_live(x, n)  a held chunk becomes a block that ends at n
 //   seems_free(x)   a guess
 //   set_free(x, n)  a held chunk becomes a free one that ends at n. Everything that the thread did happens before the next lock

@@ -42,8 +42,8 @@
 //     hint.
 //   - A free that makes a page half empty, or frees it, resets the visits of the page's region. In the published form, frees of more than
 //     2048 bytes never do so.
-//   - After the last super block, the first becomes active again. The published active super block only rises, or falls by chance, and
-//     never reaches the last one.
+//   - After the last super block, the first becomes active again. The number of the published active super block rises, falls only by
+//     chance, and never reaches that of the last super block.
 //   - The search for runs ends at the last page. The published one goes one word too far. The hint where runs end cannot fall below 0.
 //     Windows are handed out without a lock as long as there are free ones below all runs.
 //   - Pointers into the interior of a chunk are foreign. In the published form they name pieces of requests that a warp merged, which this

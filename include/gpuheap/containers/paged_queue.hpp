@@ -9,8 +9,8 @@
 //            t / page_entries
 //   page     the address of the page of a frame; nullptr if the page does not exist yet, or has been freed
 //
-//   push:    the leader of the lanes that call together gets tickets for all of them. If the page is missing, it first takes one from the
-//            heap, under a lock. A compare-exchange raises the tail. Then each lane fills its cell.
+//   push:    the leader of the lanes that call together gets tickets for all of them. If the page is missing, the leader first takes one
+//            from the heap, under a lock. A compare-exchange raises the tail. Then each lane fills its cell.
 //   pop:     a compare-exchange raises the head, at most to the tail. Each lane waits until its cell is full, and adds 1 to `taken`. The
 //            pop that raises `taken` to page_entries frees the page, and sets the frame's turn to q + NumFrames.
 //

@@ -24,7 +24,7 @@ class communicators : public type_makers<Heap> {
   }
 
   // Makes a communicator for each color. Its members are ordered by their keys, and by their ranks in `comm` where keys are equal. A rank
-  // whose color is `undefined` gets none: `made` is nullptr.
+  // whose color is `undefined` gets no communicator: `made` is nullptr.
   GPUHEAP_FN int comm_split(communicator* comm, int color, int key, communicator** made) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);
     if (made == nullptr || (color < 0 && color != undefined)) return this->answer(comm, err_arg);

@@ -49,7 +49,7 @@ class variables_memory {
     for (auto const& one : variables_entries()) {
       try {
         one.set(nullptr);
-      } catch (...) {  // a device that has failed: the thread that waited for it has reported it
+      } catch (...) {  // a device that has failed: the thread that waited for it has reported the failure
       }
     }
   }

@@ -7,7 +7,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // `strict16`   every block is aligned to 16, as with any allocator
 // `natural`    a block is aligned to the largest power of two that does not exceed its bytes, 16 at most. That suits every type that fits
-//              into the block, and arrays of it. heap_ref's create() refuses such a heap, since it relies on the allocator's least
+//              into the block, and arrays of it. heap_ref's create() refuses such a heap, since create() relies on the allocator's least
 //              alignment only
 // `paper`      as published, which takes the least memory. The alignment of blocks without a header, and of those of coalesce_dynamic, is 4
 //              at most. An access to a double, a pointer or a float4 in such a block may be misaligned, which ends the kernel. Such heaps

@@ -51,7 +51,7 @@ struct chain {
   static constexpr unsigned wide_distance_bits = 21;  // in 8-byte headers; the usable bytes lie above
 
   // Writes the header of the payload at p. relaxed: headers_are_written() orders the store before the other lanes' accesses, and a thread
-  // that gets p from its owner is ordered after it.
+  // that gets p from its owner is ordered after the owner.
   GPUHEAP_FN static void make(char* p, segment_shape form, simt::size_t distance, simt::size_t usable, bool first, bool last) {
     simt::uint64_t const flags = (first ? is_first : 0) | (last ? is_last : 0);
     if (form.width == 8) {

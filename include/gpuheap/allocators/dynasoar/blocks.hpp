@@ -225,7 +225,7 @@ struct basic_block_pool : pool_layout {
     // Lock-free.
     GPUHEAP_NO_UNROLL
     while ((before | which) == tag.all() && pool.slots(b).close(tag.all())) {
-      // This thread has the block's slots, so the tag does not change now. It may differ from the tag of before.
+      // This thread has the block's slots, so the tag does not change now. It may differ from the argument `tag`.
       block_tag const now = pool.tag_of(b);
       alone = now.all() == tag.all();
       if (!alone) {

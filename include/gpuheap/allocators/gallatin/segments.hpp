@@ -65,10 +65,10 @@ struct segment_state {
   }
   // Adds a block that is home, and returns the word as it was.
   [[nodiscard]] GPUHEAP_FN segment_word give() const {
-    // consume_release: the block's home bit was set before, so it is not set late, when the segment has another use.
+    // consume_release: the block's home bit is set before this addition. So no home bit is set after the segment has got another use.
     return {ref().fetch_add(1, simt::consume_release)};
   }
-  // Makes the segment free if all n blocks of class c are home. Of several threads, returns true to one.
+  // Makes the segment free if all n blocks of class c are home. Only one of several threads gets true.
   [[nodiscard]] GPUHEAP_FN bool release(unsigned c, unsigned n) const {
     uint64_t all = segment_word::of_class(c, n).bits;
     // relay: comes after the threads that brought the blocks home, and before the thread that takes the segment from the tree.

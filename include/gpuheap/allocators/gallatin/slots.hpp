@@ -10,7 +10,7 @@
 //               the block has left the slot and come back meanwhile, the generation differs
 //
 // A block stays in its slot until a thread that wants slices of it finds it exhausted. By then the block may have gone back to its segment,
-// and may have any other use. The atomic that takes slices returns the block's own word, which says so.
+// and may have any other use. The atomic that takes slices returns the block's own word, which shows this.
 #pragma once
 
 #include <gpuheap/allocators/gallatin/layout.hpp>

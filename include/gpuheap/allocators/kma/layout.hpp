@@ -42,8 +42,8 @@ struct place {
   bool exact = false;  // whether a block or a run can begin at the pointer
 };
 
-// The result of a search: a superblock in which n blocks are reserved, and its word before. The reservations are numbered from
-// before.fill() on; each is also the block at which its owner begins to search for a clear bit.
+// The result of a search: a superblock in which n blocks are reserved, and its word before the reservation. The reservations are numbered
+// from before.fill() on; each is also the block at which its owner begins to search for a clear bit.
 struct grant {
   uint32_t superblock = no_superblock;
   slab_word before{};
@@ -55,7 +55,7 @@ struct grant {
   }
 };
 
-// The layout. Trivially copyable: the view that kernels get has one, and the heap's state another.
+// The layout. Trivially copyable: the view that kernels get contains a copy of it, and so does the heap's state.
 template <kma_config Config, class Parts>
 struct layout {
   using bits_type = typename Parts::bits;

@@ -3,8 +3,7 @@
 // While no other kernel is running on the heap:
 //   1. no relocation is open;
 //   2. a free superblock has no bit set, and is in the queue;
-//   3. a superblock in use has as many bits set as its word says, and none beyond its last block; a word
-//      of bits whose hint is set is full;
+//   3. a superblock in use has as many bits set as its word says, and none beyond its last block; a word of bits whose hint is set is full;
 //   4. a superblock that is partly in use is a head of its class or in its class's room set;
 //   5. the hint word of a run's first superblock is the run's length, all superblocks of a run are marked, and every marked one belongs to
 //      a run;

@@ -376,8 +376,8 @@ struct alignas(256) heap_state {
     there.want(wanted);
     // Ends: a pass that does not return has got units. Or it has put a chunk into the pool; this thread takes that chunk next, or another
     // thread has taken it and keeps units of it. Or it saw that another thread, which waits for no thread, moves a chunk, makes units, or
-    // is in an empty queue. A thread that finds the pool empty and no chunk moving gives up. Lock-free, except for waiting for threads that
-    // make units.
+    // still pushes to or pops from an empty queue. A thread that finds the pool empty and no chunk moving gives up. Lock-free, except for
+    // waiting for threads that make units.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint64_t const seen = relocations().read_begin();

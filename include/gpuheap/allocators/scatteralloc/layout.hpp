@@ -52,7 +52,7 @@ struct place {
   bool exact = false;  // whether a chunk of the page begins at the pointer
 };
 
-// The layout. Trivially copyable: the view that kernels get has one, and the heap's state another.
+// The layout. Trivially copyable: the view that kernels get contains a copy of it, and so does the heap's state.
 template <scatteralloc_config Config, class Parts>
 struct layout {
   using bits_type = typename Parts::bits;

@@ -6,8 +6,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::scatter {
 
-// The result of a search: a page in which n chunks are reserved, and its word before. The reservations are numbered from before.fill() on;
-// each is also the chunk at which its owner begins to search for a clear bit.
+// The result of a search: a page in which n chunks are reserved, and its word before the reservation. The reservations are numbered from
+// before.fill() on; each is also the chunk at which its owner begins to search for a clear bit.
 struct grant {
   uint32_t page = no_page;
   slab_word before{};

@@ -3,8 +3,8 @@
 //
 //   take   runs_end hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below runs_end, the
 //          thread searches the whole heap for pages that look free. It claims them while it holds a lock: without the lock, two
-//          overlapping claims could both fail. A claim fails if a small request takes one of its pages, and then frees the others again.
-//          Another thread that reads their words before that finds them in use, and may find no run because of it.
+//          overlapping claims could both fail. A claim fails if a small request takes one of its pages, and the claim then frees its other
+//          pages again. A thread that reads the words of these pages before that finds the pages in use, and may therefore find no run.
 //   claim  changes the pages from free to run_tail by compare-exchanges, upward. A thread that meets a page that is not free puts back the
 //          pages that it has.
 //   give   changes the first page from run_head to run_tail, which succeeds in only one of several frees. Then all pages become free, and

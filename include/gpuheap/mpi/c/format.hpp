@@ -283,8 +283,8 @@ GPUHEAP_COLD inline int format_text(text_sink& out, char const* format, argument
 }
 }  // namespace detail
 
-// Writes the text that printf would print into `to`, as much of it as fits into `room` bytes with the final zero. Returns the length of the
-// whole text.
+// Writes into `to` the text that printf would print, as much as fits into `room` bytes with the final zero. Returns the length of the whole
+// text.
 template <class... Values>
 GPUHEAP_FN int snprintf(char* to, simt::size_t room, char const* format, Values... values) {
   detail::argument const all[sizeof...(Values) + 1] = {detail::argument{values}..., detail::argument{}};

@@ -153,7 +153,7 @@ GPUHEAP_FN inline void swap_bytes(char* a, char* b, simt::size_t bytes) {
   }
 }
 using order = int (*)(void const*, void const*);
-// Restores the order of the heap below element `at`: the largest element of that part moves up to `at`.
+// Restores the order of the binary heap below element `at`: the largest element of that part moves up to `at`.
 GPUHEAP_FN inline void sift_down(char* all, simt::size_t at, simt::size_t count, simt::size_t bytes, order compare) {
   // Ends: each pass goes one level down.
   while (2 * at + 1 < count) {

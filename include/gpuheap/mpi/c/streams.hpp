@@ -19,7 +19,7 @@ enum class standard : simt::uintptr_t { input = 1, output, error };
 [[nodiscard]] GPUHEAP_FN inline open_file& file_of(FILE* stream) {
   state& s = mine();
   if (stream != stream_of(standard::input)) return *reinterpret_cast<open_file*>(stream);
-  // The last element is the standard input, from its first use on.
+  // The last element is the standard input, which is opened at its first use.
   open_file& input = s.files[state::num_files - 1];
   if (!input.used) {
     bool const has_input = here().world()->rank == 0 && facts().num_files != 0;
