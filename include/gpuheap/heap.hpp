@@ -148,8 +148,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // @brief Returns counts of live blocks and of failures. Waits for the stream; the counts are exact if no other stream uses the heap
-  // meanwhile.
+  // @brief Returns counts of live blocks and of failures, exact if no other stream uses the heap meanwhile. Waits for the stream.
   // @note An `uncounted` heap asks its allocator: a kernel walks the metadata, which takes up to a millisecond in the largest heaps.
   [[nodiscard]] statistics stats(stream_ref stream = {}) const {
     if constexpr (asks_allocator) allocator_.take_census(&records()->census, stream);
@@ -280,10 +279,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // each failure once. If check() or a callback throws, the next check() reports the failures that are not reported yet.
   // @return the number of bytes by which the heap has grown. If it is not 0, repeat the requests that failed. The heap does not grow if it
   // has its largest size, if the device has no more memory, or if growth would not help; the report says which of these is the reason
-  // @throws out_of_memory if exhaustion_policy::trap stopped a kernel. The error names the request. The CUDA context is lost, as after any
-  // trap
-  // @throws out_of_memory if requests failed and no callback is set, unless the heap has grown and all of the requests were valid
-  // (request_fault)
+  // @throws out_of_memory if exhaustion_policy::trap stopped a kernel. The error names the request. The CUDA context is lost
+  // @throws out_of_memory if requests failed and no callback is set, unless the heap has grown and all of them were valid (request_fault)
   // @throws gpuheap::error if the heap refused frees
   // @throws misuse_error if a checked heap finds misuse in any of its blocks, unless on_misuse() has set a callback
   // @note Under grow_when_exhausted() the heap first grows by one step if requests found no memory, but not for requests that it could
@@ -334,8 +331,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     std::size(p);
   }
   void free(Pointers const& pointers, stream_ref stream = {}) { free_listed_on_host(std::data(pointers), std::size(pointers), stream); }
-  // @brief Frees blocks, in stream order. Device code must be able to access the array of their addresses, and the array must stay until
-  // the blocks are freed.
+  // @brief Frees blocks, in stream order. Device code can access the array of addresses, and the array stays until the blocks are freed.
   template <class Pointer>
   requires simt::is_pointer_v<Pointer>
   void free(device_span<Pointer> pointers, stream_ref stream = {}) {
@@ -444,8 +440,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     }
   }
 
-  // Returns a function that maps parts of the range. The allocator calls this function, which refers to *this: it must not outlive the call
-  // that passes it to the allocator.
+  // Returns a function that maps parts of the range. It refers to *this: the allocator may call it only during the call that gets it.
   [[nodiscard]] memory::map_function mapper() {
     return [this](simt::size_t offset, simt::size_t bytes) {
       growing_->range.map(offset, bytes);
