@@ -1,4 +1,5 @@
-"""Writes everything in docs/ that recorded tables fill: the papers' pages, the summary of the evaluation, the standing, every picture.
+"""Writes all that recorded tables fill: the papers' pages, the summary of the evaluation, the standing, every picture, and the numbers that
+other pages quote (docs/quotes.toml).
 
     python docs/refresh.py            # after `gpuheap bench` or `gpuheap merge` has written results/
     python docs/refresh.py --check    # changes nothing; names the stale files, and exits with 1 if there are any
@@ -8,6 +9,7 @@
 
 --sentences lists the claims whose `why` is missing, needless, or to be read again: the verdict is the same, but numbers differ by over a tenth
 from those of the tables in DIR, which holds the tables of before. --drop takes the needless ones out of benchmarks/claims.
+It also lists the sentences of docs/quotes.toml that the tables contradict, as each refresh does.
 
 The pictures of docs/images/host_srad are of one traced program (docs/host.md), not of tables.
 """
@@ -29,12 +31,13 @@ sys.path.insert(0, str(ROOT / "python"))
 
 from gpuheap.answers.measured import Measured, find_measured
 from gpuheap.answers.standing import SUITES as STANDING
-from gpuheap.answers.standing import standing
+from gpuheap.answers.standing import Standing, standing
 from gpuheap.answers.standing_view import with_score
 from gpuheap.catalogue import DEFAULT
 from gpuheap.judging.evidence import Evidence
 from gpuheap.judging.judge import FAILS, Judged, judge_all
 from gpuheap.judging.pages import evaluation_of, page_of, with_summary
+from gpuheap.judging.quotes import Numbers, problems, read_quotes, with_quotes
 from gpuheap.judging.reader import load_papers
 from gpuheap.paths import Layout
 
@@ -42,6 +45,7 @@ DOCS = ROOT / "docs"
 IMAGES = DOCS / "images"
 DRAWN = IMAGES / "drawn.json"
 RESULTS = ROOT / "results" / "nvidia-h200"
+QUOTES = DOCS / "quotes.toml"
 LAYOUT = Layout(ROOT)
 # Pictures of `gpuheap report --figures`, each with the suite and case that it shows; beside those of docs/images/evaluation, whose names say it.
 FIGURES = {"quick": ("quick", ""), "mpi_linear": ("coalescing", "linear"), "mpi_alltoall": ("coalescing", "mpi_alltoall")}
@@ -50,14 +54,20 @@ SENTENCE = re.compile(r'^why = (?:"""(?:.|\n)*?"""|.*)\n', re.MULTILINE)  # in a
 CHANGED = 0.1  # the relative change of a number that calls for another look at the sentence
 
 
+def standing_of(measured: Measured) -> Standing:
+    traits = {str(entry["name"]): entry for entry in measured.environment.get("allocators") or []}
+    return standing((row for row in measured.rows if row.suite in STANDING), traits)
+
+
 def pages(measured: Measured) -> dict[Path, str]:
     """Every page with text from tables, as it is to be."""
     papers = load_papers(LAYOUT)
     told = evaluation_of(LAYOUT, papers, judge_all(papers, Evidence(measured.rows, measured.device)), measured.rows, measured.device)
     made = {DOCS / "evaluation" / f"{paper.name}.md": page_of(paper, told, IMAGES / "evaluation", "../images/evaluation") for paper in papers}
     made[DOCS / "evaluation.md"] = with_summary((DOCS / "evaluation.md").read_text(), told)
-    traits = {str(entry["name"]): entry for entry in measured.environment.get("allocators") or []}
-    found = standing((row for row in measured.rows if row.suite in STANDING), traits)
+    found = standing_of(measured)
+    numbers, quotes = Numbers(measured, found.score(DEFAULT)), read_quotes(QUOTES)
+    made |= {ROOT / name: with_quotes(name, (ROOT / name).read_text(), quotes, numbers) for name in quotes.pages}
     suites = [name for name in STANDING if any(row.suite == name for row in measured.rows)]
     made[DOCS / "standing.md"] = with_score((DOCS / "standing.md").read_text(), found, DEFAULT, suites, measured.device)
     return made
@@ -100,14 +110,18 @@ def draw(measured: Measured) -> None:
         for path in write_figures(LAYOUT, Path(folder), only=named.keys()):
             if path.suffix == ".svg" and path.stem in named:
                 named[path.stem].write_bytes(path.read_bytes())
-    traits = {str(entry["name"]): entry for entry in measured.environment.get("allocators") or []}
-    write_profile(IMAGES / "standing.svg", standing((row for row in measured.rows if row.suite in STANDING), traits), DEFAULT)
+    write_profile(IMAGES / "standing.svg", standing_of(measured), DEFAULT)
     sys.path.insert(0, str(DOCS))
     import drawings
 
     for name, drawing in drawings.DRAWINGS.items():
         (IMAGES / name).write_text(drawing())
     DRAWN.write_text(json.dumps(digests(measured), indent=1, sort_keys=True) + "\n")
+
+
+def contradicted(measured: Measured) -> list[str]:
+    """The sentences of docs/quotes.toml that a person has to write anew, and why."""
+    return list(problems(read_quotes(QUOTES), Numbers(measured, standing_of(measured).score(DEFAULT)))) if QUOTES.exists() else []
 
 
 def judged_by(folder: Path) -> dict[str, Judged]:
@@ -122,7 +136,7 @@ def differ(one: str, other: str) -> bool:
 
 
 def sentences(before: Path | None, drop: bool) -> int:
-    """Lists the sentences to write, to take out and to read again. The number of those to write or to take out."""
+    """Lists the sentences to write, to take out, to read again and to write anew. The number of those that are not only to be read."""
     now = judged_by(RESULTS)
     old = judged_by(before) if before is not None else {}
     missing = [name for name, one in now.items() if one.verdict == FAILS and not one.claim.why]
@@ -137,10 +151,12 @@ def sentences(before: Path | None, drop: bool) -> int:
                 print(f"    why:  {one.claim.why}")
             if name in old and old[name].numbers != one.numbers:
                 print(f"    then: {old[name].verdict}: {old[name].numbers}")
+    quoted = contradicted(find_measured(LAYOUT, RESULTS))
+    print("\n  ".join([f"{len(quoted)} that the tables contradict", *quoted]))
     if drop:
         take_out([now[name] for name in needless])
-        return len(missing)
-    return len(missing) + len(needless)
+        return len(missing) + len(quoted)
+    return len(missing) + len(needless) + len(quoted)
 
 
 def take_out(needless: Sequence[Judged]) -> None:
@@ -170,6 +186,8 @@ def main(words: Sequence[str]) -> int:
     draw(measured)  # first, as pages name the pictures that are there
     for path, text in pages(measured).items():
         path.write_text(text)
+    for problem in contradicted(measured):
+        print(f"to write anew: {problem}")
     return 0
 
 

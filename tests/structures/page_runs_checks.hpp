@@ -117,4 +117,49 @@ std::string one_of_them_is_served(unsigned threads, unsigned num_pages, unsigned
   return problems;
 }
 
+// Kernel of three threads and two pages, each thread in a block of its own. Page 1 is claimed at first.
+//   0: claims both pages. If page 1 foils the claim, it gives page 0 back and counts the claim
+//   1: gives page 1 back, and takes one page
+//   2: claims page 1 after it has seen the count
+// If the claim of thread 0 is foiled, a page is free at each moment of the take: page 1 until thread 2 claims it, and then page 0.
+template <class Runs>
+struct take_while_a_claim_is_foiled {
+  struct open_runs : Runs {
+    using Runs::claim;
+  };
+  open_runs* runs;
+  word_pages pages;
+  unsigned* foiled;
+  unsigned* refused;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    if (i == 0) {
+      if (runs->claim(pages, 0, 2) != 2) count(foiled);
+    } else if (i == 1) {
+      pages.give(1, 1);
+      if (runs->take(pages, 1) == page_runs::none) count(refused);
+    } else {
+      // Few polls, as thread 0 may not be running yet. acquire: pairs with the release in page_runs::claim().
+      for (unsigned polls = 0; polls != 32; ++polls) {
+        if (simt::global_ref<simt::uint32_t>{runs->foiled}.load(simt::acquire) == 0) continue;
+        (void)pages.claim(1);
+        return;
+      }
+    }
+  }
+};
+
+// A take misses no page because of a claim that was foiled before another page, which the take found claimed, was claimed.
+template <class Runs>
+std::string a_foiled_claim_hides_nothing() {
+  using kernel = take_while_a_claim_is_foiled<Runs>;
+  pages_and_runs<typename kernel::open_runs> all(2);
+  all.words.write({0, 1, 0});
+  test::device_array<unsigned> foiled(1), refused(1);
+  gpuheap::launch(3, kernel{all.state.data(), all.pages(), foiled.data(), refused.data()}, {.block_threads = 1});
+  std::string problems;
+  require(problems, foiled.first() == 0 || refused.first() == 0, "a page is refused, and one was free all the time");
+  return problems;
+}
+
 }  // namespace structures_test

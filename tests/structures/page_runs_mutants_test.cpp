@@ -53,6 +53,40 @@ struct runs_that_look_only : page_runs {
     return none;
   }
 };
+// A take whose loads of the count have one mistake each.
+template <bool Acquires, bool Fences>
+struct runs_with_weak_counts : page_runs {
+  template <class Pages>
+  index take(Pages const& pages, simt::uint64_t k) {
+    if (k > pages.count()) return none;
+    auto const n = static_cast<index>(k);
+    simt::global_ref<simt::uint32_t> const in_vain{foiled};
+    // Ends: as page_runs::take().
+    while (true) {
+      simt::uint32_t const before = in_vain.load(Acquires ? simt::acquire : simt::relaxed);
+      index first = take_next_window(pages, n);
+      if (first == none) first = search(pages, n);
+      if (first != none) return first;
+      if (Fences) simt::fence(simt::acquire);
+      if (in_vain.load(simt::relaxed) == before) return none;
+    }
+  }
+};
+using runs_without_a_fence = runs_with_weak_counts<true, false>;
+using runs_with_a_relaxed_first_load = runs_with_weak_counts<false, true>;
+// A claim that fails is counted, but the count does not say that its pages are free again.
+struct runs_with_a_relaxed_count : page_runs {
+ protected:
+  template <class Pages>
+  index claim(Pages const& pages, index first, index n) {
+    index page = first;
+    while (page != first + n && pages.claim(static_cast<simt::uint32_t>(page))) ++page;
+    if (page == first + n) return page;
+    pages.give(static_cast<simt::uint32_t>(first), static_cast<simt::uint32_t>(page - first));
+    simt::global_ref<simt::uint32_t>{foiled}.fetch_add(1, simt::relaxed);
+    return page;
+  }
+};
 
 TEST(PageRunsMutants, ClaimsThatFoilEachOtherAreFoundWithin400Seeds) {
   expect_found(400, [] { return one_of_them_is_served<runs_that_foil_each_other>(6, 3, 3, 0); });
@@ -62,6 +96,15 @@ TEST(PageRunsMutants, PiecesThatAreKeptAreFoundWithin100Seeds) {
 }
 TEST(PageRunsMutants, LooksWithoutAClaimAreFoundWithin20Seeds) {
   expect_found(20, [] { return runs_change_hands<runs_that_look_only>(4, 7, 6, 5); });
+}
+TEST(PageRunsMutants, DetectsMutant_LastLoadWithoutAFence) {
+  expect_found(4000, [] { return a_foiled_claim_hides_nothing<runs_without_a_fence>(); });
+}
+TEST(PageRunsMutants, DetectsMutant_FirstLoadThatDoesNotAcquire) {
+  expect_found(4000, [] { return a_foiled_claim_hides_nothing<runs_with_a_relaxed_first_load>(); });
+}
+TEST(PageRunsMutants, DetectsMutant_CountThatReleasesNothing) {
+  expect_found(4000, [] { return a_foiled_claim_hides_nothing<runs_with_a_relaxed_count>(); });
 }
 
 }  // namespace

@@ -41,6 +41,10 @@ TEST(PageRuns, OneOfThoseWhoWantTheSameGetsIt) {
   expect_passes(1000, [] { return one_of_them_is_served<page_runs>(6, 5, 3, 0); });
   expect_passes(1000, [] { return one_of_them_is_served<page_runs>(6, 5, 3, 1); });
 }
+TEST(PageRuns, AFoiledClaimHidesNoPageFromASearchThatSawWhatCameAfterIt) {
+  for (unsigned time = 0; time < 100; ++time) EXPECT_EQ(a_foiled_claim_hides_nothing<page_runs>(), "");
+  expect_passes(4000, [] { return a_foiled_claim_hides_nothing<page_runs>(); });
+}
 
 }  // namespace
 }  // namespace structures_test

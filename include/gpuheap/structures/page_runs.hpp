@@ -9,9 +9,21 @@
 //          upward. So a chain of claims that foil one another ends at a page that a thread has for good.
 //   freed: raises `end`.
 //
-// A thread whose claim was foiled begins again. So does a thread that found no run, if another thread's claim was foiled meanwhile: some
-// pages may have looked taken only because that claim had them for a moment. A search does not notice claims that are foiled after it has
-// ended, and may miss a run because of them.
+// A thread whose claim was foiled begins again. So does a thread that found no run, if it sees that another thread's claim was foiled
+// meanwhile: some pages may have looked taken only because that claim had them for a moment. The orders of `foiled` give two promises:
+//   - Of several threads that want the same pages, one gets them. A foiled thread loads its own count or a later one when it begins again,
+//     and that load acquires the counts before it. So the thread whose count is the last finds the pages of all foiled claims free.
+//   - A search misses no run because of a claim that was counted as foiled before a change of a page that the search has read. The chain,
+//     from thread B over thread C to the searching thread A:
+//       B  gives its pages back; adds 1 to `foiled` (release)
+//       C  loads `foiled` (acquire) at the beginning of its take; claims or gives page q (release, see `Pages`)
+//       A  loads the word of q (relaxed); fence (acquire); loads `foiled`
+//     B's addition and C's load, and C's change of q and A's load with its fence, are release and acquire patterns of the PTX model. All
+//     are morally strong, since all have device scope and access whole words. So B's addition precedes A's last load in causality order,
+//     and the causality axiom forbids that this load returns an older value. C may be B, or several threads in a row. Without the fence,
+//     A's load of q is no acquire pattern.
+// No model orders a count against a search that has read nothing that came after the count. A search may miss a run because of such a
+// claim. fence.sc would not change this, since the claim may be counted after the search has ended.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -23,8 +35,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 // members:
 //   uint32_t count() const               how many there are, less than 2^32 - 1
 //   bool is_free(uint32_t) const         a guess
-//   bool claim(uint32_t) const           gives the caller the page if it is free; otherwise returns false
-//   void give(uint32_t first, uint32_t n) const   makes n pages of the caller free again
+//   bool claim(uint32_t) const           gives the caller the page if it is free; otherwise returns false. Acquires; releases unless
+//                                        begin_claims() has done so by a fence
+//   void give(uint32_t first, uint32_t n) const   makes n pages of the caller free again. Releases
 //   void keep(uint32_t first, uint32_t n) const   learns that n pages, all claimed by the caller, are a run
 //   void begin_claims() const, end_claims() const   called before the claims of a run's pages, and after give() or keep()
 struct page_runs {
@@ -47,13 +60,13 @@ struct page_runs {
     // claim that a higher page foiled in turn. Such a chain of pages rises, so it ends at a page that a thread has got for good. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
-      // acquire: pairs with the release in claim(), so the pages of counted claims look free.
+      // acquire: pairs with the release in page_runs::claim(), so the pages of counted claims look free.
       simt::uint32_t const before = in_vain.load(simt::acquire);
       index first = take_next_window(pages, n);
       if (first == none) first = search(pages, n);
       if (first != none) return first;
-      // The fence keeps this load behind the loads of the search. So the load sees each claim that was counted as foiled before the search
-      // ended.
+      // acquire: pairs with the releases of the changes of pages that the search has read. So the load behind the fence sees each count
+      // that came before one of these changes (the second promise above).
       simt::fence(simt::acquire);
       if (in_vain.load(simt::relaxed) == before) return none;
     }
