@@ -57,9 +57,9 @@ struct split_level {
       if (!(plane > n.bounds.low[axis] && plane < n.bounds.high[axis])) continue;
       box left = n.bounds, right = n.bounds;
       left.high.v[axis] = right.low.v[axis] = plane;
-      float const met =
-          left.half_area() * static_cast<float>(counts.left[axis]) + right.half_area() * static_cast<float>(counts.right[axis]);
-      float const cost = node_cost + triangle_cost * met * per_area;
+      float const met = simt::product(left.half_area(), static_cast<float>(counts.left[axis])) +
+                        simt::product(right.half_area(), static_cast<float>(counts.right[axis]));
+      float const cost = node_cost + simt::product(triangle_cost * met, per_area);
       if (cost < least) {
         least = cost;
         which = static_cast<uint32_t>(axis) * num_planes + simt::lane_id();

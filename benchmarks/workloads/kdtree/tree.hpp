@@ -112,7 +112,7 @@ struct build_arrays {
   return simt::round_up_pow2(simt::size_t{references} * sizeof(uint32_t), 16);
 }
 [[nodiscard]] GPUHEAP_FN inline float plane_of(box const& b, int axis, uint32_t plane) {
-  return b.low[axis] + (b.high[axis] - b.low[axis]) * (static_cast<float>(plane + 1) / static_cast<float>(num_planes + 1));
+  return b.low[axis] + simt::product(b.high[axis] - b.low[axis], static_cast<float>(plane + 1) / static_cast<float>(num_planes + 1));
 }
 [[nodiscard]] GPUHEAP_FN inline bool reaches_left(box const& triangle, int axis, float plane) { return triangle.low[axis] <= plane; }
 [[nodiscard]] GPUHEAP_FN inline bool reaches_right(box const& triangle, int axis, float plane) { return triangle.high[axis] > plane; }

@@ -1,6 +1,7 @@
 // Points, boxes, triangles and rays, on the device and the host.
 #pragma once
 
+#include <gpuheap/simt/bits.hpp>
 #include <gpuheap/simt/types.hpp>
 
 namespace gpuheap::bench::scene {
@@ -25,7 +26,7 @@ struct box {
   vec3 low, high;
   [[nodiscard]] GPUHEAP_HD float half_area() const {
     vec3 const d = high - low;
-    return d[0] * d[1] + d[1] * d[2] + d[2] * d[0];
+    return simt::product(d[0], d[1]) + simt::product(d[1], d[2]) + simt::product(d[2], d[0]);
   }
   // Whether they share a point.
   [[nodiscard]] GPUHEAP_HD bool touches(box const& other) const {

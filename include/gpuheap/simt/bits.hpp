@@ -1,4 +1,4 @@
-// Bit counting and rounding. Host and device; no state.
+// Bit counting, rounding, and a product that is rounded alone. Host and device; no state.
 #pragma once
 
 #include <gpuheap/simt/types.hpp>
@@ -107,5 +107,15 @@ static_assert(round_up_or_same(17, 16) == 32 && round_up_or_same(~uint64_t{0}, 1
 // x / unit, rounded up. x + unit - 1 must be less than 2^64.
 [[nodiscard]] GPUHEAP_HD constexpr uint64_t ceil_div(uint64_t x, uint64_t unit) { return (x + unit - 1) / unit; }
 static_assert(ceil_div(0, 8) == 0 && ceil_div(1, 8) == 1 && ceil_div(8, 8) == 1 && ceil_div(9, 8) == 2);
+
+// a * b, rounded to a float. nvcc fuses a product that is written with `*` into a later addition in some kernels and not in others, so that
+// two kernels may compute two results from one source.
+[[nodiscard]] GPUHEAP_HD inline float product(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  return __fmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt
