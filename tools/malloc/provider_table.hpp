@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "tools/host/heaps/within_region.hpp"
 #include "tools/malloc/beside_captures.hpp"
 #include "tools/malloc/device_side.hpp"
 #include "tools/malloc/provider.hpp"
@@ -259,6 +260,13 @@ constexpr provider provider_of(char const* name) {
     all.forget = [](void*) {};
   }
   return all;
+}
+
+// The table of the form of an allocator that lies entirely in its region. A caller does not name the type of that form, because nvcc 13.0
+// writes it for g++ with names that g++ does not know.
+template <class Allocator>
+constexpr provider provider_within_region() {
+  return provider_of<typename interpose::within_region<Allocator>::type>(Allocator::traits.name);
 }
 
 }  // namespace gpuheap::device_malloc
