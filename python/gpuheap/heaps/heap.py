@@ -86,7 +86,7 @@ class Heap:
     `device`: the number of the GPU, or a device of PyTorch or CuPy. Default: the buffer's device, else the current one.
     `memory`: "device", "managed" or "pinned". The last two need `size`.
     `allocator`: "sharded_spans", or the same allocator in a heap of another kind. Kernels need no change.
-        "hardened": the heap refuses every wrong free, which damages nothing, and check() raises Misused for it.
+        "hardened": the heap refuses every wrong free, so that it damages nothing, and check() raises Misused for it.
         "checked": a header and a guard lie around each block. check() examines all blocks, and raises Misused for wrong frees and for writes outside of
         live blocks. Such a heap is several times slower, and does not grow.
     `stream`: kernels that are launched on this stream later find the heap ready. Without a stream, the call waits until the heap is ready for all streams.
