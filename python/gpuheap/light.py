@@ -12,7 +12,7 @@ from gpuheap import __version__
 from gpuheap.errors import EXIT_FAILED, UserError
 from gpuheap.heaps.failures import HeapError
 
-# gpuheap is in no package index, where somebody else could take its name.
+# gpuheap is in no package index. A package of this name there would be somebody else's, so the advice names a path.
 _EXTRA = "pip install 'PATH[bench]', where PATH is the wheel or the folder python of a checkout"
 
 
@@ -98,7 +98,7 @@ def _doctor(_: argparse.Namespace) -> int:
 
 
 def examine() -> list[Finding]:
-    """Examines the parts that heaps need, as the library, device code and a GPU, and whether gpuheap works with each Python package for kernels."""
+    """Examines the parts that heaps need, such as the library, device code and a GPU, and whether gpuheap works with each Python package for kernels."""
     from gpuheap.heaps.compiler import versions
     from gpuheap.heaps.files import KINDS, device_code, include_path, library_path
     from gpuheap.heaps.library import library

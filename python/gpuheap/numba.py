@@ -116,7 +116,7 @@ def served_by(heap: Heap) -> list[Any]:
     with cuda.gpus[heap.device]:
         major, minor = cuda.get_current_device().compute_capability
     handle = cuda.PTXSource(handle_part(heap.handle).encode(), name="gpuheap.handle.ptx")
-    handle.keeps_alive = heap.native  # as long as a kernel is linked with it
+    handle.keeps_alive = heap.native  # the heap lives as long as a kernel that is linked with the handle
     return [cuda.Cubin(malloc_part(10 * major + minor), name="gpuheap.malloc.cubin"), handle]
 
 

@@ -47,7 +47,7 @@ class Plan:
     devices: dict[int, tuple[str, int]]
     pools: tuple[Pool, ...]
     left_out: int  # the number of requests of kinds that no pool has
-    pairs: tuple[tuple[int, int], ...] = ()  # (host site, device site) of the buffers that are merged at downloads (proof.py)
+    pairs: tuple[tuple[int, int], ...] = ()  # (host site, device site) of the buffers that are merged at downloads, copies to the host (proof.py)
 
     def text(self) -> str:
         lines = [FIRST_LINE, f"driver {self.driver}"]

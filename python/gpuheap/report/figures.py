@@ -110,7 +110,7 @@ def case_pdf(charts: Sequence[Chart], heading: str) -> bytes:
 
 def _rows_of(charts: Sequence[Chart]) -> tuple[int, list[list[Chart]]]:
     """The number of columns of a case's file, and the pictures in each of its rows. A wide picture has a row to itself."""
-    # The pictures of two metrics at four values fill two rows of four.
+    # Pictures whose number is a multiple of four, such as those of two metrics at four values, fill rows of four.
     fitting = 2 if len(charts) == 4 else 4 if len(charts) % 4 == 0 else COLUMNS
     most = min(fitting, max(len(charts), 2 if any(map(is_wide, charts)) else 1))
     rows: list[list[Chart]] = []

@@ -45,15 +45,15 @@ def find_profiler() -> str | None:
 
 
 class Garbled(ValueError):
-    """The profiler's table is not as it prints tables."""
+    """The profiler's table is incomplete, or has an unknown form."""
 
 
 def profile(
     tool: str, words: Sequence[str], environment: Mapping[str, str], report: Path, metrics: Sequence[str], most_launches: int, run: Runner, kernel: str = ""
 ) -> str:
-    """Makes `report` from the program's first launches; words of the tool go to a file beside it. Returns the reason if there is no report, else "".
+    """Makes `report` from the program's first launches; the tool's own output goes to a file beside it. Returns the reason if there is no report, else "".
 
-    kernel: the function whose launches alone count; all functions' if it is empty.
+    kernel: only launches of this function are profiled; if it is empty, launches of all functions.
     """
     log = report.with_suffix(".log")
     report.unlink(missing_ok=True)
@@ -119,7 +119,7 @@ def parse(text: str) -> list[tuple[str, Launch]]:
 
 
 def _number(head: str, cell: str) -> float | None:
-    if cell.lower() in ("", "n/a", "no data", "nan", "-nan", "inf"):  # this GPU or this version lacks the metric, or it is a part of nothing
+    if cell.lower() in ("", "n/a", "no data", "nan", "-nan", "inf"):  # this GPU or this version lacks the metric, or the metric divides by zero
         return None
     try:
         return float(cell.replace(",", ""))
@@ -158,7 +158,7 @@ def _kernel(name: str, group: list[Launch]) -> Kernel:
 
 
 def accesses_of(launches: Sequence[tuple[str, Launch]]) -> dict[str, float]:
-    """Cache hit rates, means over the launches weighted by their time; and the accesses of a launch that better patterns would save, with their part of all.
+    """Cache hit rates, averaged over the launches with their times as weights. Also the accesses of a launch that better patterns would save, and their share.
 
     A metric that the GPU or the tool lacks is left out.
     """
