@@ -60,7 +60,7 @@ class Policy:
     Rows of another build are never kept: a table has one build, which environment.json names for each sweep.
     """
 
-    fresh: bool = False  # no earlier rows, except those of a stopped run with --fresh that continues
+    fresh: bool = False  # no earlier rows are kept, except those of a stopped run with --fresh that this run continues
     retry: bool = False  # rows of failed points are not kept
     until: float = math.inf  # the time of time.monotonic() at which to stop
     anew: bool = False  # whether tables of another build are replaced; else they are refused

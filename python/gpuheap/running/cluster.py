@@ -217,7 +217,7 @@ def _short(said: Any) -> str:
 
 
 def _reachable(address: str) -> str:
-    """The scheduler's address, given itself or in a scheduler file. Raises UserError at once if nothing answers there; a client would keep trying."""
+    """The scheduler's address. `address` is this address or a scheduler file. Raises UserError at once if nothing answers there; a client would keep trying."""
     if Path(address).is_file():
         try:
             named = str(json.loads(Path(address).read_text())["address"])

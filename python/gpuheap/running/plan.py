@@ -27,7 +27,7 @@ READABLE = {"graph": "a Matrix Market file", "scene": "an OBJ or PLY file", "tra
 BEGINNINGS = {"graph": b"%%MatrixMarket", "trace": b"gpuheap-trace"}
 SCENE_ENDINGS = (".obj", ".ply")
 READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # for each option, a case that reads its file
-CASES_ON_NEW_HEAPS = ("fragmentation", "init")  # in addition to all points with state=cold
+CASES_ON_NEW_HEAPS = ("fragmentation", "init")  # cases whose points need a new heap, in addition to all points with state=cold
 # The keys that decide the size of a point's own heap.
 HEAP_AXES = ("heap", "times_root", *GENERATED_SCENE_AXES)
 # The largest share of the device's free memory that a heap may take. A size that the user names may take more.

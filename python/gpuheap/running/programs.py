@@ -64,7 +64,7 @@ class ProgramBuild:
 
 
 def programs_folder(layout: Layout) -> Path:
-    """The folder of the programs: that which GPUHEAP_PROGRAMS names, else that of the CUDA build."""
+    """The folder of the programs: the one that GPUHEAP_PROGRAMS names, else the one in the CUDA build."""
     named = os.environ.get("GPUHEAP_PROGRAMS")
     if named and not Path(named).is_dir():
         raise UserError(f"GPUHEAP_PROGRAMS is '{named}', which is not a folder: name the folder of the programs, or unset it")

@@ -133,7 +133,7 @@ def bins_of(all_series: Sequence[Series]) -> tuple[Bin, ...]:
 
 
 def rules_of(slots: Mapping[int, int]) -> tuple[Stretch, ...]:
-    """Divides the sizes, in order, into stretches that each obey a rule: the one that holds for the most sizes, or of several such rules the one with the largest step.
+    """Divides the sizes, in order, into stretches that each obey a rule: the one that holds for the most sizes; among equals, the one with the largest step.
 
     A rule must hold for at least FEW sizes; sizes without such a rule get none. A rule may fail for a tenth of its sizes, because a block that fills a hole has
     another neighbour. It must hold for the last three.
