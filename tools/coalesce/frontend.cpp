@@ -201,8 +201,8 @@ std::string as_clang_reads(std::string const& text, language in) {
 std::vector<std::string> arguments_for(options const& asked, std::string const& file, language in, std::string& missing) {
   std::vector<std::string> words{"-fsyntax-only", "-w", "-ferror-limit=20", "-resource-dir", COALESCE_RESOURCE_DIR};
   if (in == language::c) {
-    // GCC 12 only warns about these mistakes, so they are no errors here. __NO_CTYPE makes isdigit and its like functions: as macros they
-    // would read tables of the C library.
+    // GCC 12 only warns about these mistakes, so they are no errors here. With __NO_CTYPE, isdigit and similar names are functions; the
+    // macros in their place would read tables of the C library.
     words.insert(words.end(), {"-x", "c", "-I", COALESCE_STUBS "/mpi", "-D__NO_CTYPE"});
     for (auto const* let : {"implicit-function-declaration", "implicit-int", "int-conversion", "incompatible-function-pointer-types",
                             "return-mismatch", "return-type"})
@@ -217,7 +217,7 @@ std::vector<std::string> arguments_for(options const& asked, std::string const& 
     words.insert(words.end(),
                  {"-nocudainc", "-nocudalib", "-include", COALESCE_STUBS "/cuda_stub.hpp", "-isystem", COALESCE_STUBS "/no_toolkit"});
   } else if (in == language::cuda) {
-    // CUDA 13 has no longer the texture header that Clang 19 includes, and cuRAND's headers may be missing. Empty headers suffice.
+    // CUDA 13 no longer has the texture header that Clang 19 includes, and cuRAND's headers may be missing. Empty headers suffice.
     words.insert(words.end(), {"--cuda-path=" + toolkit, "-isystem", COALESCE_STUBS "/toolkit", "-isystem", toolkit + "/include/cccl",
                                "-include", COALESCE_STUBS "/toolkit_more.hpp", "-idirafter", COALESCE_STUBS "/compiler"});
   }

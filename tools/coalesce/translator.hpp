@@ -26,7 +26,7 @@ struct unit_variables {
   std::string stem;                                      // the stem of the unit's file name, used in new names
   std::vector<std::string> structs;                      // the names of the structs that hold them, in order
   std::map<clang::VarDecl const*, std::string> spelled;  // the new name of each, by its first declaration
-  std::set<std::pair<std::string, unsigned>> moved;      // where declarations begin whose text moves out of a function
+  std::set<std::pair<std::string, unsigned>> moved;      // the beginnings of the declarations whose text moves out of a function
 };
 
 class translator {
