@@ -33,7 +33,7 @@ def run_command(words: Sequence[str]) -> int:
     doctor = commands.add_parser("doctor", help="examine this machine: which parts of gpuheap work here")
     doctor.set_defaults(call=_doctor)
     run = commands.add_parser("run", help="run an unchanged CUDA program, and serve malloc, free, new and delete in its kernels")
-    run.add_argument("--bytes", metavar="SIZE", help="the size of the heap on each device; default: an eighth of the free memory, growing")
+    run.add_argument("--bytes", metavar="SIZE", help="the size of the heap on each device; by default, it grows from an eighth of the free memory")
     run.add_argument("--stats", action="store_true", help="print the heap's statistics at the end")
     run.add_argument("--watch", action="store_true", help="print what each heap holds, every second while the program runs")
     run.add_argument("--every", type=float, metavar="S", help="with --watch or --watch-file: the seconds between two samples")

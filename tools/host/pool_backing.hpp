@@ -34,7 +34,7 @@ struct backing {
 // Reserves the memory of a pool in the current context. `capturing`: a stream capture is open.
 [[nodiscard]] CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, backing* out);
 
-// Unmaps the memory of a pool that is a file's and whose context is gone.
+// Unmaps the memory of a pool if it is the mapping of a file. Called when the pool's context is gone.
 void unmap(backing const& ended, std::uint64_t bytes);
 
 // While an object of this type lives, `of` is the current context.

@@ -147,7 +147,7 @@ class served_heap {
       ++count;
       say(text.c_str());
     });
-    heap_->on_exhausted([](exhaustion const&) {});  // the report says it
+    heap_->on_exhausted([](exhaustion const&) {});  // the report tells of exhaustion
     (void)heap_->check(stream_);
     heap_->on_misuse({});
     leak_report const leaks = heap_->report_leaks(stream_);
