@@ -112,7 +112,7 @@ class Cluster:
         return _Job(job, future, inbox)
 
     def stop(self, job: str, address: str) -> None:
-        """Requests the stop once; a machine that does not receive it ends the sweep by itself."""
+        """Sends the machine one request to stop. A machine that does not receive the request ends the sweep by itself."""
         with suppress(Exception):
             self._client.sync(self._client._run, remote.stop_job, job, workers=[address], callback_timeout=STOP_S)
 
