@@ -282,7 +282,7 @@ class Table:
         return dropped
 
     def arrange(self, order: Callable[[Row], tuple[int, ...]]) -> None:
-        """Sorts the rows; those of equal order stay as they are."""
+        """Sorts the rows. Rows of equal order keep their order among themselves."""
         kept = sorted(self.rows, key=order)
         if kept != self.rows:
             self.replace(kept)

@@ -224,7 +224,7 @@ class Heap:
         return Block(self.native, int(address), (shape,) if isinstance(shape, int) else tuple(shape), dtype)
 
     def close(self) -> None:
-        """Closes the heap. Its memory is released once no view of a block is left. No kernel may use the heap then. A second call does nothing."""
+        """Closes the heap, which no kernel may use any more. Its memory is released once no view of a block is left. A second call does nothing."""
         self._native = None
 
     def __enter__(self) -> Heap:

@@ -62,7 +62,7 @@ class Plan:
 def make_plan(history: History, paged: bool = False) -> Plan:
     """Plans the pools. `paged`: slots of device memory that are large enough to be merged with host buffers begin at page boundaries, before all others.
 
-    Raises UserError for a profile that lost records, because its lifetimes are wrong, and for one of a pooled run, which has no calls.
+    Raises UserError for a profile that lost records, because its lifetimes are wrong, and for the trace of a pooled run, which records no calls.
     """
     trace = history.trace
     if trace.counters["lost_events"]:

@@ -155,7 +155,7 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
             below = -17 - 72 * _slant(axes, chart)
             beside = axes.annotate(chart.figure, (0, 0), (0, below), "axes fraction", "offset points", fontsize=7.5, va="top")
             beside.set_in_layout(False)
-        # A chart without an axis has the allocators' names at its rows, so only the others need the legend.
+        # A chart without an axis has the allocators' names at its rows, so only charts with an axis need the legend.
         if chart.axis is not None:
             handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     figure.suptitle("\n".join(title + failed), x=0.01, ha="left", fontsize=10)

@@ -50,7 +50,7 @@ class Outcome:
     kept: int = 0  # the number of points that had rows from an earlier run of the same build
     interrupted: bool = False
     time_is_up: bool = False  # whether the policy's time limit ended the run
-    again_since: str = ""  # with --fresh: the time at which the stopped run began that this run continued
+    again_since: str = ""  # with --fresh: the begin of the stopped run that this run continued
 
 
 @dataclass(frozen=True)

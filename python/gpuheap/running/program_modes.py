@@ -45,7 +45,7 @@ Rehearse = Callable[[Path, dict[str, str]], str]
 
 
 def prepare_mode(mode: str, history: History, library: Path, folder: Path, traces: Path, only: str, rehearse: Rehearse) -> Mode:
-    """`history` is of the plain run; plans go to `folder`, and runs will be traced into `traces`, which is empty.
+    """Prepares a mode. `history` is of the plain run; plans go to `folder`, and runs will be traced into `traces`, which is empty.
 
     Raises UserError if the mode's allocator is not built or cannot serve, or if no plan can be made from the profile.
     """

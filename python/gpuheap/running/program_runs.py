@@ -79,7 +79,7 @@ class Profile:
         return self.folder / "trace"
 
     def mode(self, name: str) -> Mode:
-        """Raises UserError for a mode that this build or this program has no memory for."""
+        """Prepares a mode. Raises UserError if this build or this program has no memory for it."""
         return prepare_mode(name, self.history, self.library, self.folder, self._empty_traces(), self.name, self._rehearse)
 
     def _empty_traces(self) -> Path:

@@ -29,7 +29,7 @@ _REQUESTS, _DRAM = "l1tex__t_requests.sum", "dram__bytes.sum"
 _ACTIVE, _ELIGIBLE = "smsp__warps_active.avg.per_cycle_active", "smsp__warps_eligible.avg.per_cycle_active"
 METRICS = (DURATION, _L1, _L2, *_SHARED, _SECTORS, _IDEAL, _REQUESTS, _DRAM, _ACTIVE, _ELIGIBLE, *(_STALL.format(reason) for reason in _STALLS))
 ACCESSES = (DURATION, _L1, _L2, _SECTORS, _IDEAL, _WAVEFRONTS, _IDEAL_WAVEFRONTS)  # cache hit rates and coalescing alone
-FORBIDDEN = "ERR_NVGPUCTRPERM"  # Nsight Compute's word for counters that the driver keeps from this user
+FORBIDDEN = "ERR_NVGPUCTRPERM"  # the error that Nsight Compute prints if the driver refuses this user the counters
 _PLACES = ("/usr/local/cuda/bin/ncu",)
 _SCALE = {  # the factors from units to nanoseconds and bytes
     "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9,
