@@ -8,7 +8,7 @@
 namespace gpuheap::simulator {
 
 namespace {
-char fence_object;  // only its address is used: the object on which, for ThreadSanitizer, fences synchronise
+char fence_object;  // only its address is used: ThreadSanitizer sees all fences synchronise on this object
 }
 
 namespace detail {

@@ -1,5 +1,5 @@
-// Vector clocks of the happens-before relation: for each resident lane, the latest epoch of it that is known. Several owners share a clock
-// by a reference count, and only a sole owner changes it.
+// Vector clocks of the happens-before relation: a clock holds the latest known epoch of each resident lane. Several owners share a clock by
+// a reference count, and only a sole owner changes it.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
 """gpuheap: dynamic memory for GPU kernels written in Python, the recorded evaluation, and the command line of the library's tools.
 
 `gpuheap.Heap` is a heap. Kernels written with Numba, CuPy and Triton allocate through gpuheap.numba, gpuheap.cupy and gpuheap.triton. results(),
-claims(), advise() and allocators() answer from the recorded tables. Importing gpuheap imports no third-party package, and none of these modules.
+claims(), advise() and allocators() answer from the recorded tables. Importing gpuheap imports none of these three modules, and no third-party package.
 """
 
 from __future__ import annotations

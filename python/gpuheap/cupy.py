@@ -126,7 +126,7 @@ def _includes() -> list[str]:
 
 
 def _load(code: bytes) -> Any:
-    """Loads linked code into the current device. It goes through a file, because CuPy loads linked code from files only."""
+    """Loads linked code into the current device. The code goes through a file, because CuPy loads linked code from files only."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, f"{hashlib.sha256(code).hexdigest()[:16]}.cubin")
         Path(path).write_bytes(code)

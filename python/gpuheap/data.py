@@ -183,7 +183,7 @@ class Store:
 
 
 def _unpack(archive: Path, name: str, matrix: Path) -> None:
-    """Extracts one matrix from an archive, which may hold more files. Reads the whole archive first: gzip finds at the end that a file is cut off."""
+    """Extracts one matrix from an archive, which may hold more files. Reads the whole archive first, because gzip notices a truncated file only at its end."""
     with gzip.open(archive) as whole:
         while whole.read(CHUNK_BYTES):
             pass

@@ -79,7 +79,7 @@ def advise(
     """Ranks the allocators for a pattern of use, as `gpuheap advise` does: `ranked` has them, the best first.
 
     sizes: a size in bytes, or the smallest and the largest, as "16:64". granularity: "thread" or "warp". reuse: "cross-size", "same-size" or
-    "none". memory: "tight" or "ample". folder: as for results(). Raises UserError for a wrong argument, and names it.
+    "none". memory: "tight" or "ample". folder: as for results(). Raises a UserError that names the wrong argument.
     """
     from gpuheap.answers.advice import advise_on, read_pattern
     from gpuheap.answers.measured import find_measured

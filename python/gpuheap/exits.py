@@ -57,7 +57,7 @@ def _code_of(command: Callable[[], object]) -> int:
     except MemoryError:
         return _complain("there is not enough memory for that")
     except Exception as error:
-        # This is an error of the command-line library, as an unknown option or a missing value. Its message is empty if help was printed.
+        # This is an error of the command-line library, such as an unknown option or a missing value. Its message is empty if help was printed.
         if not hasattr(error, "format_message"):
             raise
         words = str(error.format_message())
@@ -66,7 +66,7 @@ def _code_of(command: Callable[[], object]) -> int:
 
 def _complain(words: str) -> int:
     _flush_output()
-    # One line, whatever a file name or another program's words hold.
+    # The message stays one line, whatever characters it quotes from a file name or from another program.
     line = "".join(letter if letter.isprintable() else " " for letter in words)
     try:
         print(f"gpuheap: {' '.join(line.split())}", file=sys.stderr, flush=True)

@@ -190,7 +190,7 @@ class _Staged:
             self._beside = None
 
     def discard(self) -> None:
-        # Closing writes the buffer, which may not fit on the disk either.
+        # Closing the file writes the rest of the buffer, and fails if the disk is full.
         with suppress(OSError):
             self.file.close()
         if self._beside is not None:

@@ -12,7 +12,7 @@ from gpuheap import __version__
 from gpuheap.errors import EXIT_FAILED, UserError
 from gpuheap.heaps.failures import HeapError
 
-# gpuheap is in no package index, where somebody else could take its name.
+# gpuheap is in no package index. A package of this name there would be somebody else's, so the advice names a path.
 _EXTRA = "pip install 'PATH[bench]', where PATH is the wheel or the folder python of a checkout"
 
 
@@ -33,7 +33,7 @@ def run_command(words: Sequence[str]) -> int:
     doctor = commands.add_parser("doctor", help="examine this machine: which parts of gpuheap work here")
     doctor.set_defaults(call=_doctor)
     run = commands.add_parser("run", help="run an unchanged CUDA program, and serve malloc, free, new and delete in its kernels")
-    run.add_argument("--bytes", metavar="SIZE", help="the size of the heap on each device; default: an eighth of the free memory, growing")
+    run.add_argument("--bytes", metavar="SIZE", help="the size of the heap on each device; by default, it grows from an eighth of the free memory")
     run.add_argument("--stats", action="store_true", help="print the heap's statistics at the end")
     run.add_argument("--watch", action="store_true", help="print what each heap holds, every second while the program runs")
     run.add_argument("--every", type=float, metavar="S", help="with --watch or --watch-file: the seconds between two samples")
@@ -98,7 +98,7 @@ def _doctor(_: argparse.Namespace) -> int:
 
 
 def examine() -> list[Finding]:
-    """Examines the parts that heaps need, as the library, device code and a GPU, and whether gpuheap works with each Python package for kernels."""
+    """Examines the parts that heaps need, such as the library, device code and a GPU, and whether gpuheap works with each Python package for kernels."""
     from gpuheap.heaps.compiler import versions
     from gpuheap.heaps.files import KINDS, device_code, include_path, library_path
     from gpuheap.heaps.library import library

@@ -38,7 +38,7 @@ try:
     from numba.cuda.typing.npydecl import parse_dtype
 except ImportError as _error:
     raise MissingPart(f"gpuheap: gpuheap.numba needs numba-cuda 0.30 or newer: pip install 'numba-cuda[cu13]' ({_error})") from None
-except AttributeError as _error:  # numba-cuda 0.30.4 asks NumPy 2.5 for a function that it no longer has
+except AttributeError as _error:  # numba-cuda 0.30.4 calls a function that NumPy 2.5 no longer has
     raise MissingPart(
         f"gpuheap: the installed numba-cuda does not work with the installed NumPy: install another pair, as 'numpy<2.5' ({_error})"
     ) from None
@@ -116,7 +116,7 @@ def served_by(heap: Heap) -> list[Any]:
     with cuda.gpus[heap.device]:
         major, minor = cuda.get_current_device().compute_capability
     handle = cuda.PTXSource(handle_part(heap.handle).encode(), name="gpuheap.handle.ptx")
-    handle.keeps_alive = heap.native  # as long as a kernel is linked with it
+    handle.keeps_alive = heap.native  # the heap lives as long as a kernel that is linked with the handle
     return [cuda.Cubin(malloc_part(10 * major + minor), name="gpuheap.malloc.cubin"), handle]
 
 

@@ -42,7 +42,7 @@ class Layout:
 
     @property
     def simulated_results(self) -> Path:
-        """Tables of the simulator. Outside `results/`, which holds GPU measurements only."""
+        """Tables of the simulator. They lie outside of `results/`, because that folder holds GPU measurements only."""
         return self.build / "results" / "simulator"
 
     @property

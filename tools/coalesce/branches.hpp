@@ -20,7 +20,7 @@ class branches {
   branches(llvm::Function& f, std::function<fate(llvm::BasicBlock const&)> const& fate_in);
 
   struct influence {
-    std::vector<llvm::BasicBlock const*> reached;  // by perhaps only some threads: the blocks from the branch to `together`
+    std::vector<llvm::BasicBlock const*> reached;  // the blocks from the branch to `together`, which perhaps only some threads reach
     llvm::BasicBlock const* together = nullptr;    // where all threads meet again; null: they end first
   };
   // The influence of the branch that ends `block`; empty if the block has one successor.

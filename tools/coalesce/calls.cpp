@@ -17,7 +17,7 @@ using namespace clang;
 
 namespace {
 
-// The knowledge that a caller has about `v`, which a callee expresses by its own parameters. `arguments`: the caller's values for these.
+// Translates a callee's `v` to the caller: the parameters on which `v` depends are replaced by the caller's `arguments`.
 value in_caller(value const& v, std::map<unsigned, value> const& arguments) {
   value result{v.same_in, 0, v.cause};
   for (auto const& [i, argument] : arguments) {

@@ -311,7 +311,7 @@ class decider {
     tell(severity::remark, "R2", unit.at, in_quotes(unit.name) + " gets the parameter `bool " + unit.parameter_name + " = false`");
   }
 
-  // Notes pairs of allocations of one size in the two arms of a branch.
+  // Adds a note for each pair of allocations of one size in the two arms of a branch, which one allocation before the branch could replace.
   void note_hoistable() {
     for (auto const& a : result_.sites) {
       if (a.is != verdict::dynamic || a.what.arm_of < 0 || a.what.arm_else || fits(a.what.control)) continue;

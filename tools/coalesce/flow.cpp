@@ -270,14 +270,14 @@ void flow::walk_loop(Stmt const* s, Expr const* condition, Stmt const* step, Stm
     control_ = join(outer, trip);
   };
   state exit;
-  // Ends: values only rise, and there are finitely many.
+  // Ends: join() only raises values, and each value can rise only finitely often.
   for (;;) {
     state const head = now_;
     value const left_before = left_, trip_before = trip;
     frames_.push_back({true, {}, {}, {}, {}});
     // Threads that leave the loop in one pass are missing in the next. So the body is walked until the conditions of leaving stay the same.
     value leaves;
-    // Ends: values only rise, and there are finitely many.
+    // Ends: join() only raises values, and each value can rise only finitely often.
     for (;;) {
       now_ = head;
       frames_.back() = {true, leaves, {}, {}, {}};

@@ -34,7 +34,7 @@ class flow {
   };
   struct frame {
     bool is_loop;
-    value left, skipped;  // the conditions under which threads break, and continue
+    value left, skipped;  // the conditions of break (`left`) and of continue (`skipped`)
     std::vector<state> after_break, after_continue;
   };
   // The object of which an lvalue is a part.
@@ -57,7 +57,7 @@ class flow {
   void leave_function(clang::Stmt const* s);
   void leave_with_messages();
   [[nodiscard]] value here() const;      // the conditions under which the current statement is reached
-  [[nodiscard]] value together() const;  // these, and whether threads that reach it may wait for one another there
+  [[nodiscard]] value together() const;  // here(), and whether threads that reach the statement may wait for one another there
   [[nodiscard]] value branch(value condition, clang::SourceLocation at, cause_kind kind, char const* text);
   [[nodiscard]] bool is_opaque(clang::Stmt const* s, bool in_switch = false) const;
   static void join_into(state& into, state const& other);

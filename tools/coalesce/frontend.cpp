@@ -35,8 +35,8 @@ class error_collector : public clang::DiagnosticConsumer {
     // nvcc accepts registers in assembly such as %laneid.
     auto& how = preprocessor->getDiagnostics();
     how.setSeverity(clang::diag::err_asm_invalid_escape, clang::diag::Severity::Ignored, {});
-    // nvcc also accepts kernels that launch kernels, and objects with constructors in shared memory. Clang rejects these, and its tree
-    // lacks the expression there.
+    // nvcc also accepts kernels that launch kernels, and objects with constructors in shared memory. Clang rejects both, and its syntax
+    // tree lacks the rejected expression.
     how.setSeverity(clang::diag::err_ref_bad_target, clang::diag::Severity::Remark, {});
     how.setSeverity(clang::diag::err_shared_var_init, clang::diag::Severity::Remark, {});
   }
@@ -55,8 +55,8 @@ class error_collector : public clang::DiagnosticConsumer {
   std::vector<diagnostic>& to_;
 };
 
-// The command line with the contents of its options files, which CMake's Makefile generator writes. `missing` becomes the path of an
-// options file that cannot be read.
+// The command line with the contents of each options file in place of its name. CMake's Makefile generator writes such files. `missing`
+// becomes the path of an options file that cannot be read.
 std::vector<std::string> with_option_files(std::vector<std::string> const& command, std::string const& folder, std::string& missing) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < command.size(); ++i) {
@@ -201,8 +201,8 @@ std::string as_clang_reads(std::string const& text, language in) {
 std::vector<std::string> arguments_for(options const& asked, std::string const& file, language in, std::string& missing) {
   std::vector<std::string> words{"-fsyntax-only", "-w", "-ferror-limit=20", "-resource-dir", COALESCE_RESOURCE_DIR};
   if (in == language::c) {
-    // GCC 12 only warns about these mistakes, so they are no errors here. __NO_CTYPE makes isdigit and its like functions: as macros they
-    // would read tables of the C library.
+    // GCC 12 only warns about these mistakes, so they are no errors here. With __NO_CTYPE, isdigit and similar names are functions; the
+    // macros in their place would read tables of the C library.
     words.insert(words.end(), {"-x", "c", "-I", COALESCE_STUBS "/mpi", "-D__NO_CTYPE"});
     for (auto const* let : {"implicit-function-declaration", "implicit-int", "int-conversion", "incompatible-function-pointer-types",
                             "return-mismatch", "return-type"})
@@ -217,7 +217,7 @@ std::vector<std::string> arguments_for(options const& asked, std::string const& 
     words.insert(words.end(),
                  {"-nocudainc", "-nocudalib", "-include", COALESCE_STUBS "/cuda_stub.hpp", "-isystem", COALESCE_STUBS "/no_toolkit"});
   } else if (in == language::cuda) {
-    // CUDA 13 has no longer the texture header that Clang 19 includes, and cuRAND's headers may be missing. Empty headers suffice.
+    // CUDA 13 no longer has the texture header that Clang 19 includes, and cuRAND's headers may be missing. Empty headers suffice.
     words.insert(words.end(), {"--cuda-path=" + toolkit, "-isystem", COALESCE_STUBS "/toolkit", "-isystem", toolkit + "/include/cccl",
                                "-include", COALESCE_STUBS "/toolkit_more.hpp", "-idirafter", COALESCE_STUBS "/compiler"});
   }
@@ -288,7 +288,7 @@ std::vector<diagnostic> run_on(options const& asked, std::string const& file, st
   auto const memory = llvm::makeIntrusiveRefCnt<llvm::vfs::InMemoryFileSystem>();
   auto const wrapper = runtime_wrapper();
   if (in == language::cuda && !wrapper.first.empty()) memory->addFile(wrapper.first, 0, llvm::MemoryBuffer::getMemBuffer(wrapper.second));
-  std::vector<std::string> read;  // the contents of the files in `memory`, which refers to them
+  std::vector<std::string> read;  // the texts of the files in `memory`, which does not copy them
   read.reserve(texts.size());
   for (auto const& [path, text] : texts) {
     read.push_back(as_clang_reads(text, in));

@@ -38,7 +38,7 @@ enum class language { cuda, c, cuda_of_c };
 // Whether `path` is one of the tool's own headers, which replace others.
 [[nodiscard]] bool is_stub(std::string const& path);
 
-// The place in a file. A place inside a macro's expansion is where the macro is used.
+// The place of a location in a file. For a location inside a macro's expansion, it is where the macro is used.
 [[nodiscard]] place place_of(clang::SourceManager const& sources, clang::SourceLocation at);
 // The text from `begin` to the end of the token at `end`, if no macro produces a part of it. It is editable if its file is.
 [[nodiscard]] stretch stretch_of(clang::ASTContext const& context, program const& p, clang::SourceRange range);

@@ -9,7 +9,8 @@
 
 namespace coalesce {
 
-// `c`: the files named on the command line, which have been read. Returns an exit code.
+// Translates the program, coalesces its allocations, and writes the result. `c`: the files named on the command line, which have been read.
+// Returns an exit code.
 [[nodiscard]] int run_mpi(options const& asked, program& c, std::vector<std::string> const& sources);
 
 }  // namespace coalesce

@@ -43,8 +43,8 @@ place way_back(place const& at, edits const& changes, program const& p, std::map
   return was;
 }
 
-// The places that pass `true`, and so made the promise: those in `calls`. If there are none, those on the lines of `calls`; if there are
-// none either, all.
+// The places that pass `true` and so may have made the promise: those among `calls`; if there are none, those on the lines of `calls`; if
+// these have none either, all places that pass `true`.
 std::set<std::pair<std::string, unsigned>> makers_of(std::vector<place> const& calls, decisions const& decided) {
   std::set<std::pair<std::string, unsigned>> exact, on_line, all;
   auto const take = [&](place const& at, verdict is) {

@@ -16,7 +16,7 @@ using namespace clang;
 
 namespace {
 
-// Finds the variables whose addresses are taken, which cannot become constants of C++, and the static variables of functions.
+// Finds the variables whose addresses are taken, because these cannot become constants of C++, and the static variables of functions.
 class uses : public RecursiveASTVisitor<uses> {
  public:
   bool VisitUnaryOperator(UnaryOperator* e) {

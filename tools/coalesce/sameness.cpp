@@ -85,7 +85,7 @@ bool is_barrier(callee const& c, CallBase const& call, scope level) {
 same_values::same_values(lowered const& code, Function& f, branches const& where) : code_{code}, f_{f}, where_{where}, dominators_{f} {
   find_variables();
   find_writers();
-  // Ends: what is known only falls, and there are finitely many steps.
+  // Ends: raise() moves each value only towards scope::thread, in finitely many steps.
   do {
     changed_ = false;
     for (auto const& block : f_) {

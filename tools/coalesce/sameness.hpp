@@ -33,7 +33,7 @@ struct callee {
   std::string name;             // qualified; for an intrinsic, its name in Clang's headers; empty: not known
   outside const* is = nullptr;  // null unless the module only declares the function
   bool promises = false;        // it allocates, and its last argument is a promise that is not `false`
-  bool defined = false;         // it has a body, and so is recursive: a function that is not has been inlined
+  bool defined = false;         // it has a body, and so is recursive: all other functions with a body have been inlined
 };
 [[nodiscard]] callee callee_of(lowered const& code, llvm::CallBase const& call);
 // Whether all threads of a group wait for each other in the call, as at a barrier.

@@ -26,7 +26,7 @@ struct unit_variables {
   std::string stem;                                      // the stem of the unit's file name, used in new names
   std::vector<std::string> structs;                      // the names of the structs that hold them, in order
   std::map<clang::VarDecl const*, std::string> spelled;  // the new name of each, by its first declaration
-  std::set<std::pair<std::string, unsigned>> moved;      // where declarations begin whose text moves out of a function
+  std::set<std::pair<std::string, unsigned>> moved;      // the beginnings of the declarations whose text moves out of a function
 };
 
 class translator {
@@ -48,9 +48,9 @@ class translator {
 
   // ---- changes
 
-  // Replaces the token at `at`, even in a macro's body. False, and an error, if it is in none of the files given.
+  // Replaces the token at `at`, even in a macro's body. If it is in none of the files given, reports an error and returns false.
   bool replace_word(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text);
-  // Inserts `text` in front of the code at `at`. False, and an error, if a macro produces that code.
+  // Inserts `text` in front of the code at `at`. If a macro produces that code, reports an error and returns false.
   bool insert_before(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text, char const* what);
   // Replaces the name of a system header's macro, such as errno, in the program's text. The token at `at` comes from its expansion.
   bool replace_macro(clang::ASTContext const& context, clang::SourceLocation at, std::string const& text);
@@ -87,7 +87,7 @@ class translator {
   bool calls_init = false;
   std::set<std::string> headers;  // headers of the program that the command line does not name
   bool reads_input = false, reads_files = false, reads_environment = false;
-  std::set<std::string> read_by_name;  // names of files that the program reads, as literals
+  std::set<std::string> read_by_name;  // the names of files that the program reads, if they are literals
   std::string root;
 };
 

@@ -12,8 +12,8 @@ namespace coalesce {
 /// @brief Whether a part of the analysis is left out.
 ///
 /// @param part the name of the part
-/// @return in the tool, false. In the tests' own build of it: whether the environment variable COALESCE_UNDONE, a list separated by commas,
-/// has the part
+/// @return in the tool, false. In the tests' own build of the tool: whether the environment variable COALESCE_UNDONE, a list separated by
+/// commas, has the part
 [[nodiscard]]
 #ifdef COALESCE_MUTANTS
 inline bool

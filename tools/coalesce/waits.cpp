@@ -177,7 +177,8 @@ bool waits::may_wait(CallBase const& call) const {
   return is_waiting_of_ranks(c.name) || (c.is != nullptr && c.is->users && !effect_of(c.name));
 }
 
-// For a call through a pointer or a table: whether some function of that type in the module may wait, or there is none.
+// For a call through a pointer or a table: whether some function of the callee's type in the module may wait. True also if the module has
+// no such function.
 bool waits::any_target_may_wait(CallBase const& call) const {
   if (undone("functions by address")) return false;
   bool any = false;

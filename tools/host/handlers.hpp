@@ -66,7 +66,7 @@ struct logged_work : logged {
   static constexpr device_use works = device_use::anywhere;
 };
 
-// cuGetProcAddress: the program gets the wrapper of whatever function the driver names.
+// cuGetProcAddress: if the function that the driver returns has a wrapper, the program gets the wrapper.
 struct look_up : unsited {
   template <class Real, class... Status>
   static CUresult run(call& c, Real real, char const* base, void** function, int version, cuuint64_t flags, Status... status) {

@@ -1,6 +1,6 @@
 // The interface of a library of one allocator (libgpuheap_host_heap_<name>.so, made from heaps/heap_unit.in): one C function,
 // gpuheap_host_heap(), which returns the table below. pool_service.cpp calls it under the mode heap:<name>, and
-// python/gpuheap/host/heaps.py reads its first members. A change of the table changes both, and `version`.
+// python/gpuheap/host/heaps.py reads its first members. A change of the table must change both files and `version`.
 //
 // A heap lies in memory that the caller got from the driver, and belongs to the context that was current when it was made: every call but
 // forget() is made with that context current, one call at a time for each heap. A call runs a kernel of one thread in a stream of the

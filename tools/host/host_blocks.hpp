@@ -3,7 +3,7 @@
 // driver.
 //
 // The file's pages are mapped privately: a page that the host writes becomes the block's own, and the file never changes. A change of the
-// file shows in the block's other pages, so a block that must keep its bytes is separated before.
+// file shows in the block's other pages, so a block that must keep its bytes is separated before that change.
 #pragma once
 
 #include <atomic>

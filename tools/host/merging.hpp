@@ -1,10 +1,11 @@
-// Pairs of host and device buffers whose downloads need no copy: under zero-copy pools both are host memory, so the pages of the pool can
-// be mapped into the host buffer (host_blocks.hpp). Without GPUHEAP_HOST_MERGE the functions here do nothing.
+// Pairs of host and device buffers whose downloads (copies from device to host) can be avoided: under zero-copy pools both buffers are host
+// memory, so the pages of the pool can be mapped into the host buffer (host_blocks.hpp). Without GPUHEAP_HOST_MERGE the functions here do
+// nothing.
 //
 // A download is merged instead of copied. Before any call that may change device memory, the host buffer is separated again, which makes
 // the copy after all. So the program always reads what it would read without merging. A validation run (GPUHEAP_HOST_MERGE=rehearse) finds
-// the pairs for which no such call comes while the host buffer lives, and only these are merged (GPUHEAP_HOST_MERGE=elide, pairs of the
-// plan).
+// the pairs for which no such call comes while the host buffer lives, and the plan names them. GPUHEAP_HOST_MERGE=elide merges only pairs
+// of the plan.
 //
 // Uploads stay copies. After an upload the program may read two versions, the host's and the one that kernels change, and shared pages hold
 // only one.
@@ -48,8 +49,8 @@ class device_work {
   device_work(device_work const&) = delete;
   device_work& operator=(device_work const&) = delete;
 
-  // Called after that call, with the stream that its record names. `of_thread`: a null stream means the calling thread's own default
-  // stream.
+  // Called after the call that may change device memory, with the stream that the call's record names. `of_thread`: a null stream means the
+  // calling thread's own default stream.
   void was_in(std::uint64_t stream, bool of_thread);
 
  private:

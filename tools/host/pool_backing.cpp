@@ -102,7 +102,8 @@ CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, ba
   } else if (mode == pool_mode::unified) {
     result = real<row::cuMemAllocManaged>()(&address, bytes, CU_MEM_ATTACH_GLOBAL);
     // The pages are made resident on the device at once, as device memory is. If the driver cannot do that, each page moves at its first
-    // access. The same holds during a capture, because work in the default stream and a wait for the context would invalidate the capture.
+    // access. During a capture the pages are not made resident, because work in the default stream and a wait for the context would
+    // invalidate the capture.
     if (result == CUDA_SUCCESS && wanted.what == memory::device && !capturing) {
       CUmemLocation const there{CU_MEM_LOCATION_TYPE_DEVICE, {device}};
       auto const prefetch = real<row::cuMemPrefetchAsync_v2>();

@@ -19,7 +19,7 @@ Pfn helper(char const* symbol) {
 [[nodiscard]] CUcontext current_context();
 
 // Whether an error means that a call came at a wrong moment: no context is current, the current context does not exist yet or any more (the
-// runtime makes a primary context current before it retains it), or a capture is open.
+// runtime makes a primary context current before it retains the context), or a capture is open.
 [[nodiscard]] bool untimely(CUresult result);
 
 // The reason why the configured mode is not available on a device; empty if it is available.
@@ -28,13 +28,13 @@ Pfn helper(char const* symbol) {
 struct backing {
   std::uint64_t base = 0;
   bool on_device = false;  // it is device or managed memory
-  int file = -1;           // the file whose mapping `base` is; -1: none
+  int file = -1;           // the file that is mapped at `base`; -1: none
 };
 
 // Reserves the memory of a pool in the current context. `capturing`: a stream capture is open.
 [[nodiscard]] CUresult reserve(planned_pool const& wanted, CUdevice device, bool capturing, backing* out);
 
-// Unmaps the memory of a pool that is a file's and whose context is gone.
+// Unmaps the memory of a pool if it is the mapping of a file. Called when the pool's context is gone.
 void unmap(backing const& ended, std::uint64_t bytes);
 
 // While an object of this type lives, `of` is the current context.

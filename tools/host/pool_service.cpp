@@ -339,7 +339,7 @@ void pool_context_made(CUcontext context) {
 }
 
 verdict pool_allocate(memory what, call_site const& from, std::uint64_t bytes, bool poolable, std::uint64_t* address) {
-  if (bytes == 0) return verdict::driver;  // which refuses it
+  if (bytes == 0) return verdict::driver;  // the driver refuses it
   auto const request = [&] { return "a request for " + std::to_string(bytes) + " bytes of " + words_for(what) + " memory"; };
   std::shared_ptr<pool> of;
   if (poolable) {

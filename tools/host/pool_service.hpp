@@ -24,7 +24,7 @@ struct pool_block {
   std::uint64_t bytes = 0;  // 0: there is no such block
 };
 
-// A live block of a pool whose memory is a file's (the mode zero-copy, where downloads may be merged).
+// A live block of a pool whose memory is the mapping of a file (in the mode zero-copy, where merging.hpp can merge downloads).
 struct shared_block {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  // as requested; 0: there is no such block
@@ -35,11 +35,11 @@ struct shared_block {
 
 [[nodiscard]] bool pools_on();
 
-// Called when a context may have become current, or when the driver has given memory of it. Records its device in the trace, and checks the
-// driver once for each process. Returns the device's ordinal, or -1 if no context is current.
+// Called when a context may have become current, or when the driver has given memory of the current context. Records its device in the
+// trace, and checks the driver once for each process. Returns the device's ordinal, or -1 if no context is current.
 int context_used();
 
-// Called when the program has created a context, which is not a primary one.
+// Called when the program has created a context. Such a context is not a primary one.
 void pool_context_made(CUcontext context);
 
 // Handles a request. `poolable`: pools can serve requests of its kind. Other requests go to the driver, or are refused in strict mode.
@@ -55,13 +55,13 @@ void pool_passed_by(memory what, call_site const& from, std::uint64_t bytes);
 // which no live block begins (E07).
 [[nodiscard]] bool pool_release(memory what, std::uint64_t address, CUstream const* stream, CUresult* result);
 
-// The free memory that the program is told: as if only its live blocks were allocated.
+// The free memory that the program is told: what would be free if only the program's live blocks were allocated.
 [[nodiscard]] std::uint64_t pool_free_bytes(std::uint64_t driver_free_bytes);
 
 // The live block that contains an address.
 [[nodiscard]] pool_block pool_block_of(std::uint64_t address);
 
-// The same for a pool of the current context whose memory is a file's.
+// The live block that contains an address, in a pool of the current context whose memory is the mapping of a file.
 [[nodiscard]] shared_block pool_shared_block(std::uint64_t address);
 
 // Whether the address is in a pool, so that it must not be exported to another process: the handle would show all of the pool. Reports E10.

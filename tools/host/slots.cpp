@@ -68,7 +68,8 @@ slot_table::slot_table(std::vector<planned_slot> const& slots) {
       of.free.insert(rank);
     }
   }
-  // Finds the pairs of slots that share bytes: goes through the slots by offset, and keeps those that have not ended in `open`.
+  // Finds the pairs of slots that share bytes: goes through the slots by offset. `open` has those that begin before the current slot and
+  // have not ended.
   std::vector<std::uint32_t> order(slots_.size());
   std::iota(order.begin(), order.end(), 0U);
   std::sort(order.begin(), order.end(), [this](auto a, auto b) { return slots_[a].offset < slots_[b].offset; });

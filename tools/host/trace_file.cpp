@@ -63,7 +63,8 @@ bool reserve(std::uint64_t from, std::uint64_t bytes) {
 bool open_now() {
   settings const& wanted = configured();
   std::string path;
-  // Ends: a name that exists means an earlier file of this process number, and there are finitely many; other errors leave.
+  // Ends: only finitely many earlier processes had this process number and left a file, and every error but "the file exists" leaves the
+  // loop.
   for (int attempt = 0;; ++attempt) {
     path = wanted.folder + "/" + program_name() + "." + std::to_string(getpid()) + (attempt == 0 ? "" : "-" + std::to_string(attempt)) +
            ".trace";
@@ -164,8 +165,8 @@ bool make_room(std::size_t slots) {
     mine = position{nullptr, nullptr, file->num_threads++, current_generation.load(std::memory_order_relaxed)};
     pthread_setspecific(end_of_thread(), file);
   }
-  // Ends: the rest of a block of an ended thread may be too short for a long record, and there are finitely many of these before a fresh
-  // block.
+  // Ends: a block that an ended thread left may have too little room for a long record, but only finitely many such blocks come before a
+  // fresh one.
   while (take_block()) {
     if (static_cast<std::size_t>(mine.end - mine.next) >= slots) return true;
   }

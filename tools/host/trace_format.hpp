@@ -1,11 +1,11 @@
-// The format of a trace file. python/gpuheap/host/trace.py reads it; a change of the format changes both, and trace_version.
+// The format of a trace file. python/gpuheap/host/trace.py reads it; a change of the format must change both files and trace_version.
 //
 //   0                     4096                 4096 + 16 KiB
 //   | file_header, zeros  | block: 256 slots   | block | ...
 //
-// A slot is 64 bytes. A block is filled from its start; its first slot whose kind is 0 ends it, so a process that dies at any instruction
-// leaves a file that can be read. A text record is an event whose `bytes` counts the payload in the slots after it; a record never crosses
-// the end of a block.
+// A slot is 64 bytes. A block is filled from its start, and its records end before its first slot whose kind is 0. So a file can be read no
+// matter at which instruction its process died. A text record is an event whose `bytes` counts the payload in the slots after it; a record
+// never crosses the end of a block.
 #pragma once
 
 #include <atomic>
@@ -55,7 +55,8 @@ enum class memory : std::uint16_t {
   imported = 8
 };
 
-// The direction of a copy, as its entry point says; `by_address` leaves it to the reader, which knows every live allocation.
+// The direction of a copy, as its entry point says. `by_address`: the trace's reader, which knows every live allocation, finds the
+// direction from the addresses.
 enum class direction : std::uint16_t {
   by_address = 0,
   host_to_device = 1,

@@ -31,8 +31,8 @@ __attribute__((noinline)) answer answer_for(void* handle, char const* name) {
 
 }  // namespace gpuheap::interpose
 
-// dlsym with a pseudo handle looks at its return address to find the caller. So for every name that is not the driver's this function is a
-// jump to the original, made by the compiler out of the call in tail position (tests/host checks it).
+// dlsym with a pseudo handle looks at its return address to find the caller. So for every name that is not the driver's, this function must
+// jump to the original. The compiler makes a jump of the call because it is the last thing that the function does (tests/host checks it).
 extern "C" __attribute__((visibility("default"), optimize("O2"))) void* dlsym(void* handle, char const* name) noexcept {
   if (name[0] == 'c' && name[1] == 'u') {
     auto const answer = gpuheap::interpose::answer_for(handle, name);

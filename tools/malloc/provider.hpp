@@ -1,6 +1,6 @@
 // The interface of a library of one allocator (libgpuheap_malloc_<name>.so, made from providers/provider_unit.in), which serves a program's
 // device malloc. The library has one C function, gpuheap_malloc_provider(), which returns the table below. The static library
-// libgpuheap_malloc.a contains such a table for the default allocator. Whoever changes the table changes `provider_version` too.
+// libgpuheap_malloc.a contains such a table for the default allocator. A change of the table must also change `provider_version`.
 //
 // A heap belongs to the context that was current when it was made. Every function that takes a heap is called with that context current, by
 // one thread at a time for each heap; forget() and refused() make no call to the device, and need no context. No function here throws.

@@ -25,7 +25,7 @@ struct heap_bytes {
   simt::size_t initial = 0;
   bool grows = false;
 
-  // A heap that grows begins with this fraction of the free memory, and leaves this fraction of the device's memory free.
+  // A heap that grows begins with 1 / part_left of the free memory, and leaves 1 / part_left of the device's memory free.
   static constexpr simt::size_t part_left = 8;
 
   template <class Allocator>
@@ -148,7 +148,7 @@ class served_heap {
       ++count;
       say(text.c_str());
     });
-    heap_->on_exhausted([](exhaustion const&) {});  // the report says it
+    heap_->on_exhausted([](exhaustion const&) {});  // the report tells of exhaustion
     (void)heap_->check(stream_);
     heap_->on_misuse({});
     leak_report const leaks = heap_->report_leaks(stream_);

@@ -6,7 +6,7 @@ namespace gpuheap::device_malloc {
 
 namespace {
 
-// Such as "512 B" or "1.5 MiB".
+// A size as text, such as "512 B" or "1.5 MiB".
 std::string format_bytes(std::uint64_t bytes) {
   static constexpr char const* units[] = {"KiB", "MiB", "GiB", "TiB"};
   if (bytes < 1024) return std::to_string(bytes) + " B";

@@ -25,8 +25,8 @@ struct last_context {
 };
 thread_local last_context last;
 
-// The number of the program's open captures. relaxed, all: the program itself orders the begin of a capture before a launch that must not
-// disturb it, on one thread or by synchronisation between its threads.
+// The number of the program's open captures. All accesses are relaxed, because the program itself orders the begin of a capture before a
+// launch that must not disturb it, on one thread or by synchronisation between its threads.
 std::atomic<int> captures{0};
 
 std::string line_head(CUdevice device, std::string const& name) { return "gpuheap: device " + std::to_string(device) + " (" + name + ")"; }
@@ -72,7 +72,7 @@ served_context const* service::before_launch(CUstream stream) {
   last = {number_, id, served};
   if (served->heap != nullptr && table_.refused(served->heap)) {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    // If the driver refuses the query, this is the legacy stream while another stream is being captured. Then no call that waits may be
+    // The driver refuses the query if `stream` is the legacy stream and another stream is being captured. Then no call that waits may be
     // made.
     bool const idle = captures.load(std::memory_order_relaxed) == 0 && driver_.is_capturing(stream, &capture) == CUDA_SUCCESS &&
                       capture == CU_STREAM_CAPTURE_STATUS_NONE;
@@ -135,7 +135,8 @@ bool service::in_context_of(served_context const& served, Ask ask) {
   return is_there;
 }
 
-// Runs on the watch's thread. A launch that makes or grows a heap waits for this no longer than it would wait for the device anyway.
+// Runs on the watch's thread. A launch that makes or grows a heap may wait for a look, but no longer than it would wait for the device
+// anyway.
 void service::look_at_all() {
   std::vector<served_context*> all;
   {

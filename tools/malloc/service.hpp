@@ -63,7 +63,7 @@ class service {
   /// Called before a launch in the current context, by any thread. Makes the context's heap if there is none, and grows it if it has
   /// refused memory, unless a stream is being captured.
   /// @return the context with its heap, valid until the process ends. Null if no context is current.
-  /// @note if the heap needs no change, the call costs two calls of the driver and a read.
+  /// @note If the heap needs no change, this costs two calls of the driver and a read.
   served_context const* before_launch(CUstream stream);
 
   /// Called before the current context ends, as by cudaDeviceReset. Prints what GPUHEAP_STATS asks for, and forgets the heap.
@@ -93,7 +93,7 @@ class service {
   provider const& table_;
   driver_calls driver_;
   bool const stats_;       // GPUHEAP_STATS
-  bool const stats_json_;  // it is "json"
+  bool const stats_json_;  // GPUHEAP_STATS is "json"
   watch_settings const watched_;
   unsigned const number_;  // no other service of the process has it
   std::mutex mutex_;       // guards all below, and calls that make or grow a heap

@@ -1,7 +1,7 @@
 // The device code of libgpuheap_malloc.a: the functions that a program's kernels call as malloc, free, and new of over-aligned types. The
 // file is compiled with at most 32 registers, because ptxas assumes that these functions keep all registers from R22 on
-// (docs/unchanged.md). Its copy of the heap has a namespace of its own, so that the linker cannot take a function of the same name with
-// more registers instead.
+// (docs/unchanged.md). The heap's code is compiled here in a namespace of its own, so that the linker cannot take instead a function of the
+// same name that uses more registers.
 #include <gpuheap/allocators/sharded_spans.hpp>
 #if defined(GPUHEAP_STATIC_HARDENED)
 #include <gpuheap/hardened.hpp>

@@ -5,7 +5,8 @@
 
 namespace gpuheap::device_malloc {
 
-/// The table of the allocator that the library is built with; without an image, since its code is linked with the program's.
+/// The table of the allocator that the library is built with. The table has no image, since the library's device code is linked with the
+/// program's.
 provider const& static_provider();
 
 /// Writes a heap's state to where the program's kernels read it, in the current context. Waits only for that write. Returns whether it

@@ -86,7 +86,7 @@ thread_local unsigned resets_seen = ~0u;
 
 void serve_launch(cudaStream_t stream) {
   if (resets_seen != resets.load(std::memory_order_relaxed)) {
-    // The runtime makes its context current now, as the launch itself would do.
+    // cudaFree makes the runtime's context current, as the launch itself would do.
     beside_captures const relaxed;
     if (cudaFree(nullptr) != cudaSuccess) return;
     resets_seen = resets.load(std::memory_order_relaxed);
@@ -117,8 +117,8 @@ void before_reset() noexcept {
   if (inside) return;
   inside = true;
   if (resets_seen != resets.load(std::memory_order_relaxed)) {
-    // A reset by a thread that has not called CUDA concerns the device that its next call would use. The runtime makes that device's
-    // context current here.
+    // If this thread has not called CUDA yet, it resets the device that its next call would use. cudaFree makes that device's context
+    // current.
     beside_captures const relaxed;
     (void)cudaFree(nullptr);
   }
@@ -208,8 +208,8 @@ GPUHEAP_RUNTIME_LAUNCHES(_ptsz)
 GPUHEAP_DRIVER_LAUNCHES()
 GPUHEAP_DRIVER_LAUNCHES(_ptsz)
 
-// A hook counts a capture as begun before the call, so that no other thread's launch comes in between, and takes the count back if the call
-// fails. A hook counts a capture as ended whenever one was open, even if the call reports that the capture is invalid.
+// A hook counts a capture as begun before it makes the call, so that no launch of another thread comes in between, and takes the count back
+// if the call fails. A hook counts a capture as ended whenever one was open, even if the call reports that the capture is invalid.
 #define GPUHEAP_BEGINS gpuheap::device_malloc::capture_begins()
 #define GPUHEAP_NOT_BEGUN(success) \
   if (result != success) gpuheap::device_malloc::capture_ends()

@@ -10,7 +10,7 @@
 
 namespace gpuheap::device_malloc {
 
-/// GPUHEAP_WATCH, the seconds between two samples of a heap, and GPUHEAP_WATCH_FILE.
+/// The values of GPUHEAP_WATCH (the seconds between two samples of a heap) and GPUHEAP_WATCH_FILE.
 struct watch_settings {
   double seconds = 0;  // 0: nothing is watched
   std::string file;    // the file to which JSON lines are appended; "": lines of text go to standard error
@@ -47,7 +47,8 @@ class watch {
   watch(watch const&) = delete;
   watch& operator=(watch const&) = delete;
 
-  /// @return whether the thread has ended within `most`. If it has not, it is in a look that waits for the device, and is left there.
+  /// @return whether the thread has ended within `most`. If it has not, it is in a call of `look` that waits for the device, and keeps
+  /// running.
   bool stop(std::chrono::milliseconds most);
 
  private:

@@ -18,7 +18,7 @@ from gpuheap.judging.advised import GRANULARITIES, MEMORIES, REUSES, Recommendat
 from gpuheap.judging.evidence import axis_number, fields_of
 from gpuheap.units import format_bytes, format_count, parse_bytes
 
-NEAR = 4.0  # a measured number of threads, or size, answers for one that is larger or smaller by at most this factor
+NEAR = 4.0  # a measured number of threads or size also stands for numbers and sizes that differ from it by at most this factor
 TIGHT_UTILISATION = 0.9  # the share of the heap that an allocator must be able to use where memory is tight
 LACKING_ROWS = {"thread": "gpuheap bench gallatin/alloc_single gallatin/alloc_mixed", "warp": "gpuheap bench survey/alloc_warp"}
 LACKING_UTILISATION = "gpuheap bench survey/utilisation"
@@ -66,7 +66,7 @@ class Used:
 @dataclass(frozen=True)
 class Candidate:
     allocator: str
-    times: float  # the geometric mean over the points of its time divided by the best allocator's
+    times: float  # the geometric mean, over the points, of the allocator's time divided by the best allocator's time
     malloc_us: float  # median over the points
     free_us: float | None  # None where nothing is freed
     utilisation: float | None  # the smallest share of the heap that it could use at these sizes; None if memory is ample or it was not measured
@@ -83,7 +83,7 @@ class Advice:
     set_aside: tuple[tuple[str, str], ...]  # (allocator, reason)
     used: tuple[Used, ...]
     to_run: tuple[str, ...]  # commands that measure the missing rows
-    recommendations: tuple[Recommendation, ...]  # those of the papers that fit the pattern, the most specific first
+    recommendations: tuple[Recommendation, ...]  # the papers' recommendations that fit the pattern, the most specific first
 
 
 def read_pattern(sizes: str, threads: str, granularity: str, reuse: str, memory: str) -> Pattern:
@@ -255,8 +255,8 @@ def _breadth(rows: Sequence[Row]) -> int:
 def _near(pattern: Pattern, case: str, rows: Sequence[Row]) -> tuple[list[Row], tuple[int, int] | None]:
     """The rows at the nearest measured number of threads and at the pattern's sizes.
 
-    If no measured size is in the pattern, the rows are interpolated between the two measured sizes around it, which are the second result.
-    Without interpolation the second result is None.
+    If no measured size is in the pattern, the rows are interpolated between the two measured sizes around it. The second result is this pair of sizes; it is
+    None without interpolation.
     """
     threads = _nearest(pattern.threads, {row.threads for row in rows if row.threads is not None})
     rows = [row for row in rows if row.threads == threads]

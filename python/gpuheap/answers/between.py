@@ -1,4 +1,4 @@
-"""Rows for a size that was not measured, from the rows of the next smaller and the next larger size that were."""
+"""Rows for a size that was not measured, from the rows of the next smaller and the next larger measured size."""
 
 from __future__ import annotations
 

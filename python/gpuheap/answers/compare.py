@@ -12,7 +12,7 @@ from gpuheap.formats.results import Key, Row, split_parameter
 from gpuheap.metrics import METRICS
 
 BETTER, WORSE, CHANGED, NOISE, ONE_RUN = "better", "worse", "changed", "within noise", "one run"
-FEW_COLUMNS = 3  # the most columns that one set may have in the search for the columns in which two tables differ
+FEW_COLUMNS = 3  # _difference() tries sets of at most this many columns
 _FEW_RUNS = 5  # with at least this many runs, the range of a median is that from the 5th to the 95th percentile
 
 
@@ -158,7 +158,7 @@ def _same_backend(before: Sequence[Row], after: Sequence[Row]) -> None:
 
 
 def _difference(before: Sequence[Key], after: Sequence[Key]) -> str:
-    """Says why two tables have no common point: names the fewest columns without which they would have one, and each table's values in them."""
+    """Says why two tables have no common point: names the fewest columns without which the tables have one, and their values in these columns."""
     fields = [[_fields(key) for key in keys] for keys in (before, after)]
     columns = list(dict.fromkeys(column for points in fields for point in points for column in point))
     for count in range(1, len(columns)):

@@ -13,7 +13,7 @@ from gpuheap.formats.results import Row
 from gpuheap.metrics import METRICS
 from gpuheap.units import format_bytes, format_count
 
-SIZES = (64, 512, 2048)  # bytes: the upper ends of the classes in which the literature recommends
+SIZES = (64, 512, 2048)  # bytes: the upper ends of the ranges of sizes for which the literature recommends allocators
 THREADS = (10_000, 100_000)
 ANY = "any size"
 LEAST_CONTENDERS = 3
@@ -92,7 +92,7 @@ def _patterns(view: CaseView, metric: str, traits: Mapping[str, Mapping[str, Any
 
 
 def _fixed(rows: Sequence[Row]) -> set[str]:
-    """Keys of the parameter that are no part of a pattern: those with one value, those with more than three, which are swept like sizes, and the seed."""
+    """Keys of the parameter that are no part of a pattern: keys with one value, keys with more than three values (they are swept like sizes), and the seed."""
     values: dict[str, set[str]] = {}
     for row in rows:
         for key, value in row.parameters.items():

@@ -77,7 +77,7 @@ def with_score(page: str, found: Standing, subject: str, suites: Sequence[str], 
 
 
 def score_section(found: Standing, subject: str, suites: Sequence[str], device: str) -> str:
-    """The text of that section of docs/standing.md, without its heading."""
+    """The text of the score section of docs/standing.md, without its heading."""
     own = found.score(subject)
     named = f"`{'`, `'.join(suites[:-1])}` and `{suites[-1]}`" if len(suites) > 1 else f"`{suites[0]}`"
     lines = [

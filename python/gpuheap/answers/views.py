@@ -57,7 +57,8 @@ class CaseView:
         if self.wanted_headline in measured or not measured:
             return self.wanted_headline if measured else None
         if self.wanted_headline is not None:
-            # The headline's parameter may be a phase that this metric does not have. Then the same threads and bytes with another parameter serve.
+            # The headline's parameter may be a phase that this metric does not have. Then a point with the same threads and bytes and another parameter is
+            # shown.
             near = [p for p in measured if p[:2] == self.wanted_headline[:2]]
             if near:
                 return near[0]

@@ -20,7 +20,7 @@ HOW_TO_GET_IT = (
 
 
 def find_tool(layout: Layout) -> Path:
-    """The rewriter's executable: that which `GPUHEAP_COALESCE` names, else that in a build folder of this checkout. Raises UserError if there is none."""
+    """The rewriter's executable: the file that `GPUHEAP_COALESCE` names, else the one in a build folder of this checkout. Raises UserError if there is none."""
     named = os.environ.get("GPUHEAP_COALESCE")
     if named:
         if not os.access(named, os.X_OK) or Path(named).is_dir():
@@ -34,7 +34,7 @@ def find_tool(layout: Layout) -> Path:
 
 
 def usage_text(layout: Layout) -> str:
-    """The rewriter's help text, from its source, where it is a raw string of C++; "" if the checkout lacks that file."""
+    """The rewriter's help text, read from a raw string in its C++ source; "" if the checkout lacks that source file."""
     source = layout.root / "tools" / "coalesce" / "usage.inc"
     return read_text(source).strip().removeprefix('R"(').removesuffix(')"') if source.is_file() else ""
 

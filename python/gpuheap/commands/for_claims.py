@@ -1,4 +1,4 @@
-"""`gpuheap bench --for-claims`: finds the points that open claims need, and says how many claims are still open after the run."""
+"""`gpuheap bench --for-claims`: finds the points that open claims (whose verdict more rows can change) need, and counts open claims after the run."""
 
 from __future__ import annotations
 

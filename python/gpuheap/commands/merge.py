@@ -19,7 +19,7 @@ def merge(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of tables that gpuheap bench wrote elsewhere, with their environment.json.")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="The folder to which they are added. Default: results/<gpu>, or build/results/simulator."),
+        typer.Option("--output", "-o", metavar="DIR", help="The folder to which the tables are added. Default: results/<gpu>, or build/results/simulator."),
     ] = None,
     anew: Annotated[bool, typer.Option("--anew", help="Replace a table of another build even if the new table has fewer points.")] = False,
 ) -> None:

@@ -83,7 +83,7 @@ def claims(
 
 
 def recorded_allocators(layout: Layout) -> Measured | None:
-    """The results from which the allocators' traits are read if no executable is built; None if there are none."""
+    """The results from which the allocators' traits are read if no executable is built; None if no recorded results have traits."""
     from gpuheap.answers.measured import find_measured
 
     measured = find_measured(layout)
@@ -142,7 +142,7 @@ def list_as_survey(backend: str | None, results: Path | None, as_json: bool) -> 
 def compare(
     before: Annotated[Path, typer.Argument(metavar="A.csv", show_default=False)],
     after: Annotated[Path, typer.Argument(metavar="B.csv", show_default=False)],
-    tolerance: Annotated[float, typer.Option(min=0, metavar="PERCENT", help="The largest difference that counts as none.")] = 0.0,
+    tolerance: Annotated[float, typer.Option(min=0, metavar="PERCENT", help="Differences of at most this much count as noise.")] = 0.0,
     as_json: Json = False,
 ) -> None:
     """Compare two tables of results point by point, and show the measurements that differ by more than the noise of their runs.

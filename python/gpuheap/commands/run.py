@@ -45,7 +45,7 @@ def run(
         typer.Option(
             "--bytes",
             metavar="SIZE",
-            help="The size of the heap on each device. Default: GPUHEAP_BYTES, or the limit that the program sets, or an eighth of the free memory, growing.",
+            help="The size of each device's heap. Default: GPUHEAP_BYTES, or the program's limit; without them it grows from an eighth of the free memory.",
         ),
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print the heap's statistics at the end: failed requests, peak, blocks that were not freed.")] = False,

@@ -56,7 +56,7 @@ class Condition:
 class Bound:
     """A limit on one metric at the points of a case that meet all conditions.
 
-    The median of a point must keep it; with `each`, every single run must. The metric decides whether the limit is an upper or a lower one.
+    The median of a point must keep the limit; with `each`, every single run must. The metric decides whether the limit is an upper or a lower one.
     """
 
     metric: str
@@ -129,7 +129,7 @@ def _covers_some(bound: Bound, grid: Grid) -> bool:
         axis = grid.get(condition.key)
         if axis is None:
             return False
-        # Random values depend on the seed.
+        # Random values depend on the seed, so the condition is compared with the range of the axis.
         if isinstance(axis, Draw):
             if not condition.words and (condition.high < axis.low or condition.low > axis.high):
                 return False

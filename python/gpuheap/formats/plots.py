@@ -160,7 +160,7 @@ def _read_plot(said: dict[str, Any], grids: Sequence[Grid], measured: Sequence[s
 
 
 def default_metrics(measured: Sequence[str]) -> list[str]:
-    """The metrics of a plot that names none: the first metric with a better direction, and all times; without times, all such metrics."""
+    """The metrics of a plot that names none: of those with a better direction, except failed_requests, the first and all times; all if none is a time."""
     judged = [metric for metric in measured if METRICS[metric].lower_is_better is not None and metric != "failed_requests"]
     times = [metric for metric in judged if METRICS[metric].is_time]
     return [metric for metric in judged if not times or metric in times or metric == judged[0]]

@@ -19,7 +19,7 @@ Value = int | float | str
 
 @dataclass(frozen=True)
 class Draw:
-    """An axis with random values: `count` different whole numbers from `low` to `high`, which the seed decides."""
+    """An axis with random values: `count` different whole numbers from `low` to `high`. The seed decides which."""
 
     count: int
     low: int

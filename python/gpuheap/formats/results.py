@@ -201,7 +201,7 @@ def read_table(path: Path) -> list[Row]:
 
 
 def parse_row(line: str, has_values: bool = True) -> Row:
-    """Reads one line without its line end. `has_values`: the line has the column of runs. Raises ValueError, which names the expected form."""
+    """Reads one line without its line end. `has_values`: the line has the column `values`. Raises ValueError, which names the expected form."""
     columns = (*COLUMNS, RUNS_COLUMN) if has_values else COLUMNS
     try:
         fields = next(csv.reader([line], strict=True), [])
@@ -255,7 +255,7 @@ class Table:
             raise UserError(f"{path} is not a file, and the table is written there: remove it, or {ELSEWHERE}")
         # If the disk was full when the first point was written, the file is empty.
         self.rows: list[Row] = read_table(path) if self._begun() else []
-        # A table of an earlier version gets the column of runs with the first rows that are added.
+        # A table of an earlier version gets the column `values` when rows are first added.
         self._lacks_values = self._begun() and not path.read_bytes().startswith(HEADER.encode())
 
     def status_of(self) -> dict[Key, str]:
@@ -282,7 +282,7 @@ class Table:
         return dropped
 
     def arrange(self, order: Callable[[Row], tuple[int, ...]]) -> None:
-        """Sorts the rows; those of equal order stay as they are."""
+        """Sorts the rows. Rows of equal order keep their order among themselves."""
         kept = sorted(self.rows, key=order)
         if kept != self.rows:
             self.replace(kept)

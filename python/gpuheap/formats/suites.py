@@ -171,7 +171,7 @@ def load_suite(path: Path) -> Suite:
 def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
     """The cases that the command line names, by suite. Each target is a suite, a case, `suite/case` or `all`.
 
-    A case alone is taken from the first suite that has it: `quick`, then a suite of no paper, then a suite of a paper. `all` is every suite but
+    A case without a suite is taken from the first suite that has it: `quick`, then a suite of no paper, then a suite of a paper. `all` is every suite but
     `quick`, whose cases other suites have too. Raises UserError for an unknown name.
     """
     ordered = sorted(suites.values(), key=lambda suite: (suite.name != "quick", suite.paper != "", suite.name))
@@ -201,7 +201,7 @@ def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite,
 
 
 def _check_of_paper(case: Case, path: Path, fewest_runs: int) -> None:
-    """fewest_runs: those that count. One run of a program has the same counts as the next."""
+    """Checks a case of a paper's suite. It needs `fewest_runs` runs or more: one suffices for counters, because each run of a program counts the same."""
     if not case.paper:
         raise UserError(f"{path}: {case.name}: paper is missing: it says where the suite's paper has the case, such as 'section 4.1'")
     if case.runs < fewest_runs:
@@ -231,7 +231,7 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
         others = {key: read_grids(own[key], {}, path, f"{name}: {key}", lists) if key in own else () for key in ("quick", "full")}
         paper = str(said.get("paper", ""))
         axes = {key for grid in grids for key in grid}
-        inherited = backend == "simulator" and "headline" not in over  # then values that the simulator's axes lack are left out
+        inherited = backend == "simulator" and "headline" not in over  # then the headline loses the values that the simulator's axes lack
         named = over.get("headline", said.get("headline", {}))
         headline = dict(toml_checks.table(named, path, f"{name}: headline", None if inherited else axes))
         for key in list(headline):

@@ -51,7 +51,7 @@ def compile_and_link(source: str, arch: int, options: Sequence[str] = (), names:
 def device_part(arch: int) -> tuple[bytes, int]:
     """The functions of gpuheap_device.h for sm_`arch`, with their nvJitLinkInputType.
 
-    The nvJitLink of CUDA 12 may refuse code that CUDA 13 has compiled. With it, NVRTC compiles the functions, which takes some seconds once.
+    The nvJitLink of CUDA 12 may refuse code that CUDA 13 has compiled. In that case NVRTC compiles the functions, which takes some seconds once.
     """
     if not _is_of_cuda_12():
         return device_code("fatbin").read_bytes(), _FATBIN

@@ -86,7 +86,7 @@ class Heap:
     `device`: the number of the GPU, or a device of PyTorch or CuPy. Default: the buffer's device, else the current one.
     `memory`: "device", "managed" or "pinned". The last two need `size`.
     `allocator`: "sharded_spans", or the same allocator in a heap of another kind. Kernels need no change.
-        "hardened": the heap refuses every wrong free, which damages nothing, and check() raises Misused for it.
+        "hardened": the heap refuses every wrong free, so that it damages nothing, and check() raises Misused for it.
         "checked": a header and a guard lie around each block. check() examines all blocks, and raises Misused for wrong frees and for writes outside of
         live blocks. Such a heap is several times slower, and does not grow.
     `stream`: kernels that are launched on this stream later find the heap ready. Without a stream, the call waits until the heap is ready for all streams.
@@ -224,7 +224,7 @@ class Heap:
         return Block(self.native, int(address), (shape,) if isinstance(shape, int) else tuple(shape), dtype)
 
     def close(self) -> None:
-        """Closes the heap. Its memory is released once no view of a block is left. No kernel may use the heap then. A second call does nothing."""
+        """Closes the heap, which no kernel may use any more. Its memory is released once no view of a block is left. A second call does nothing."""
         self._native = None
 
     def __enter__(self) -> Heap:

@@ -15,7 +15,7 @@ from gpuheap.units import parse_bytes
 
 PREFIX = "heap:"
 DEFAULT_BYTES = 1 << 30  # the size of a heap without a profile
-_VERSION = 1  # that of tools/host/heap_interface.hpp
+_VERSION = 1  # the version in tools/host/heap_interface.hpp
 
 
 class _Head(ctypes.Structure):

@@ -107,7 +107,7 @@ class History:
 def history_of(trace: Trace) -> History:
     """Follows the trace in time. A free counts from the call's begin, and an allocation from the call's end.
 
-    An address that one thread frees and another thread then gets is so freed before it is allocated.
+    So an address that one thread frees and another thread then gets is freed before it is allocated.
     """
     found = History(trace, end_ns=trace.last_ns)
     events = trace.events

@@ -47,7 +47,7 @@ class Plan:
     devices: dict[int, tuple[str, int]]
     pools: tuple[Pool, ...]
     left_out: int  # the number of requests of kinds that no pool has
-    pairs: tuple[tuple[int, int], ...] = ()  # (host site, device site) of the buffers that are merged at downloads (proof.py)
+    pairs: tuple[tuple[int, int], ...] = ()  # (host site, device site) of the buffers that are merged at downloads, copies to the host (proof.py)
 
     def text(self) -> str:
         lines = [FIRST_LINE, f"driver {self.driver}"]
@@ -62,7 +62,7 @@ class Plan:
 def make_plan(history: History, paged: bool = False) -> Plan:
     """Plans the pools. `paged`: slots of device memory that are large enough to be merged with host buffers begin at page boundaries, before all others.
 
-    Raises UserError for a profile that lost records, because its lifetimes are wrong, and for one of a pooled run, which has no calls.
+    Raises UserError for a profile that lost records, because its lifetimes are wrong, and for the trace of a pooled run, which records no calls.
     """
     trace = history.trace
     if trace.counters["lost_events"]:

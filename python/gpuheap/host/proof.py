@@ -80,7 +80,7 @@ def usable_proof(path: Path, words: Sequence[str], plan: Plan) -> Proof:
 
 
 def make_room(path: Path) -> None:
-    """Removes an earlier proof. Raises UserError for a file that is no proof, and leaves it."""
+    """Removes an earlier proof. Raises UserError for a file that is no proof, and does not remove that file."""
     if not path.exists():
         return
     with naming(path, "replaced", "name another file with -o"):

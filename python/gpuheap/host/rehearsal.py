@@ -1,4 +1,4 @@
-"""The result of a validation run: for each pair of host and device buffers, whether its downloads need a copy.
+"""The result of a validation run: for each pair of host and device buffers, whether its downloads (transfers to the host) need a copy.
 
 In a rehearsal, the library makes every copy. For each download that merged buffers could replace, it records how the merge would have ended
 (tools/host/merging.hpp). The calls of the run show the other copies, as in pairs.py.

@@ -1,4 +1,4 @@
-"""`gpuheap host validate`: runs a program three times, and writes a proof of the pairs whose downloads need no copy.
+"""`gpuheap host validate`: runs a program three times, and writes a proof of the pairs whose downloads (transfers to the host) need no copy.
 
 The first run is plain. The second makes every copy and watches each pair (rehearsal.py). The third drops the copies of the proven pairs. All three must
 print the same output.

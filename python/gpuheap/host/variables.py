@@ -25,7 +25,7 @@ def for_trace(folder: Path, only: str) -> dict[str, str]:
 
 
 def for_pools(folder: Path, only: str, mode: str, plan: Path) -> dict[str, str]:
-    """The variables for pools of a mode by a plan. The trace in `folder` holds the counts, and the calls unless GPUHEAP_HOST_EVENTS is 0."""
+    """The variables for the pools of a mode, by the file `plan`. The trace in `folder` holds the counts, and the calls unless GPUHEAP_HOST_EVENTS is 0."""
     return {**for_trace(folder, only), "GPUHEAP_HOST_POOL": mode, "GPUHEAP_HOST_PLAN": str(plan)}
 
 

@@ -44,7 +44,7 @@ def picture(summary: Summary) -> str:
 
 
 def _colour(shade: int) -> str:
-    """The colours of the shares, from nearly white to dark blue."""
+    """The colour of a cell: from nearly white for shade 0 to dark blue for the last shade."""
     share = shade / _SHADES
     light, dark = (238, 240, 243), (18, 62, 120)
     return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in zip(light, dark, strict=True))

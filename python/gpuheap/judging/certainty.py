@@ -121,7 +121,7 @@ class _Drawn(Evidence):
         return Found(tuple(readings), found.missing, found.unsupported)
 
     def _completed(self, reading: Reading) -> Reading | None:
-        """The reading; for an open point, with a value. None if no value is known, so that the point is left out."""
+        """The reading, in which an open point has the value of the completion. None if the completion has no value, so that the point is left out."""
         if not reading.is_open:
             return reading
         low, high = reading.between or (0.0, math.inf)

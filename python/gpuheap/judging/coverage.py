@@ -76,7 +76,7 @@ def coverage_of(suite: Suite, case: Case, rows: Rows, allocators: Collection[str
 
 
 def taking_part(suite: Suite, rows: Rows, case: Case) -> tuple[str, ...]:
-    """The allocators of a suite's rows that a case has: a baseline takes part only where the case names it. In a suite of programs all its modes do."""
+    """The allocators in a suite's rows that take part in a case. A baseline takes part only if the case names it; in a suite of programs, all modes do."""
     named = {name for each in suite.cases.values() for of_case in each.values() for name in of_case.baselines}
     every = dict.fromkeys([*rows.allocators(suite.name), *(suite.allocators if suite.programs else ())])
     return tuple(name for name in every if name not in named or name in case.baselines)

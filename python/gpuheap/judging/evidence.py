@@ -69,7 +69,7 @@ class Found:
 
 
 class Evidence:
-    """All rows of one device. The reasons why claims fail are stated for one device, so without the device's name none is shown."""
+    """All rows of one device. Each reason why a claim fails is stated for one device, so no reason is shown if the device's name is not known."""
 
     def __init__(self, rows: Iterable[Row], device: str = "") -> None:
         self.device = device

@@ -76,7 +76,7 @@ def judge_all(papers: Iterable[Paper], evidence: Evidence, each: Callable[[Seque
 
 
 def select(judged: Sequence[Judged], papers: Sequence[str], verdicts: Sequence[str]) -> list[Judged]:
-    """The claims of some papers and with some verdicts; if none is named, all. `does not hold here` may be written in full or as `fails`."""
+    """The claims of these papers with these verdicts. An empty list stands for all. `does not hold here` may be written in full or as `fails`."""
     known = {one.claim.paper for one in judged}
     for paper in papers:
         if paper not in known:

@@ -60,7 +60,7 @@ def needs_of(plan: Plan, judged: Iterable[Judged], rows: Iterable[Row]) -> Needs
 def _in_batches(sweeps: Iterable[PlannedSweep]) -> list[PlannedSweep]:
     """The sweeps in batches that grow. In each batch the sweeps of one allocator stand together, so that one process runs them.
 
-    A start of CUDA takes longer than most points. A batch begins with the allocator with which the last one ended.
+    A start of CUDA takes longer than most points. So a batch begins with the allocator with which the batch before it ended.
     """
     batches: list[list[PlannedSweep]] = [[]]
     for sweep in sweeps:

@@ -65,7 +65,7 @@ def suites_of(paper: Paper) -> list[str]:
 
 
 def all_suites_of(paper: Paper, suites: Mapping[str, Suite]) -> list[str]:
-    """Those of the claims, and the others that repeat the same paper."""
+    """The suites of the paper's claims, and the other suites that repeat the same paper."""
     repeated = suites[paper.name].paper if paper.name in suites else ""
     same = [name for name, suite in suites.items() if repeated and suite.paper == repeated]
     return list(dict.fromkeys([*suites_of(paper), *same]))

@@ -92,7 +92,7 @@ def load_paper(path: Path) -> say.Paper:
 
 @dataclass(frozen=True)
 class _Words:
-    """A table of the file, with its lines and its name in messages."""
+    """A table of the file, with the lines that it spans and the name that messages give it."""
 
     source: Source
     said: dict[str, Any]
@@ -149,7 +149,7 @@ class _Words:
 
 @dataclass(frozen=True)
 class _Selecting:
-    """The conditions of a claim, a part or a side on its rows. A value of an inner table replaces that of an outer one."""
+    """The conditions that a claim, a part or a side sets on its rows. A value in an inner table replaces the value in an outer table."""
 
     suite: str = ""
     case: str = ""
@@ -304,7 +304,7 @@ def _side(
     left: say.Side | None = None,
     pick: str = "each",
 ) -> say.Side:
-    """A side is a name, a list of names, or a table with `of`. With `left` it may be `same` or `others`."""
+    """A side is a name, a list of names, or a table with `of`. If `left` is given, a side may also be `same` or `others`."""
     table = said if isinstance(said, dict) else {"of": said}
     line = words.source.line_of(key, words.first, words.last)
     side = dataclasses.replace(words, said=table, first=line, last=line)

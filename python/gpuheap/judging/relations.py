@@ -109,7 +109,7 @@ def _hold_along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure, ev
 
 
 def _hold_crossover(relation: say.Crossover, evidence: Evidence) -> Outcome:
-    """Judges the factors by which the left side is better, as a series along the axis. It crosses over where a factor is one or less."""
+    """Judges the factors by which the left side is better, as a series along the axis. The sides cross over where a factor is one or less."""
     pairs = _pairs(relation.left, relation.right, None, evidence)
     # Picked values are one series, although they belong to different allocators from point to point.
     one = "" if relation.left.pick == "each" else f"{relation.left.pick} of {_names(relation.left.of)}"

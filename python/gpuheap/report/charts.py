@@ -18,9 +18,9 @@ from gpuheap.units import format_bytes, format_count, format_value, parse_bytes
 
 AGREE = 0.02  # the range of runs that differ by less than this share is not written out
 CURVE_WORDS = ("solid", "dashed", "dash-dotted", "dotted")
-UNFREED = ("atomic_malloc", "atomic_wrap_malloc")  # counters that never reuse memory, which are not compared with allocators that do
+UNFREED = ("atomic_malloc", "atomic_wrap_malloc")  # allocators that never reuse memory; they are not compared with allocators that do
 IN_COLOUR = 4  # the number of allocators in colour, in addition to the default one
-FAR = 100.0  # a point without a value counts as so many times worse than the best
+FAR = 100.0  # a point without a value counts as this many times worse than the best
 FAILED_WORDS = {"timeout": "timed out", "crash": "crashed", "wrong": "gave wrong results", "failed_requests": "requests failed"}
 WIDE = 16.0  # an axis whose ends are farther apart than this factor is logarithmic
 
@@ -205,7 +205,7 @@ def _alike(one: Chart, other: Chart) -> bool:
 
 
 def _plots(view: CaseView) -> list[tuple[Plot, list[Row]]]:
-    """The plots of the case with the rows that each shows. Rows that are on no sweep of the case, as those of a user's graph, have a plot of their own."""
+    """The plots of the case with the rows that each shows. Rows on no sweep of the case, such as those of a user's graph, have a plot of their own."""
     plots = view.case.plots if view.case is not None else ()
     sweeps = [Plot((grid,)) for grid in with_variants(view.case.grids, view.case.variants)] if view.case is not None else []
     shown: dict[int, list[Row]] = {}
@@ -241,7 +241,7 @@ def _charts(view: CaseView, all_rows: Sequence[Row], metric: Metric, plot: Plot,
         dict.fromkeys(tuple(fields.get(key, "") for key in panel_keys) for fields in drawn),
         key=lambda panel: [plot.place(key, value) for key, value in zip(panel_keys, panel, strict=True)],
     )
-    # The chart also needs failed points, which have no metric. Points of a phase without this metric do not belong to it.
+    # The chart also needs failed points, which have no metric. Points of a phase without this metric do not belong to the chart.
     rows = [
         row
         for row in all_rows
@@ -344,7 +344,7 @@ def _place_of(chart: Chart, text: str) -> float | None:
 
 
 class _Reference:
-    """The medians by which a plot divides: that of the same point, else that of a point that differs in the curve only."""
+    """The medians by which a plot divides its values: for each point, the median at the same point, else at a point that differs in the curve only."""
 
     def __init__(self, rows: Iterable[Row], metric: str, allocator: str, curves: str) -> None:
         self._curves = curves
@@ -356,7 +356,7 @@ class _Reference:
                 self._near.setdefault(self._without_curve(row), row.statistics.median)
 
     def at(self, row: Row) -> float:
-        """The median of a point's row; 0 if it has none."""
+        """The median by which the value of a row is divided; 0 if there is none."""
         return self._exact.get(point_id(row), self._near.get(self._without_curve(row), 0.0))
 
     def _without_curve(self, row: Row) -> frozenset[tuple[str, str]]:

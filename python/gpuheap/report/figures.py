@@ -110,7 +110,7 @@ def case_pdf(charts: Sequence[Chart], heading: str) -> bytes:
 
 def _rows_of(charts: Sequence[Chart]) -> tuple[int, list[list[Chart]]]:
     """The number of columns of a case's file, and the pictures in each of its rows. A wide picture has a row to itself."""
-    # The pictures of two metrics at four values fill two rows of four.
+    # Pictures whose number is a multiple of four, such as those of two metrics at four values, fill rows of four.
     fitting = 2 if len(charts) == 4 else 4 if len(charts) % 4 == 0 else COLUMNS
     most = min(fitting, max(len(charts), 2 if any(map(is_wide, charts)) else 1))
     rows: list[list[Chart]] = []
@@ -155,7 +155,7 @@ def _case_figure(charts: Sequence[Chart], heading: str, theme: Theme) -> tuple[F
             below = -17 - 72 * _slant(axes, chart)
             beside = axes.annotate(chart.figure, (0, 0), (0, below), "axes fraction", "offset points", fontsize=7.5, va="top")
             beside.set_in_layout(False)
-        # A chart without an axis has the allocators' names at its rows, so only the others need the legend.
+        # A chart without an axis has the allocators' names at its rows, so only charts with an axis need the legend.
         if chart.axis is not None:
             handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     figure.suptitle("\n".join(title + failed), x=0.01, ha="left", fontsize=10)

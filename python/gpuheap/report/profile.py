@@ -1,4 +1,4 @@
-"""Draws a standing: for each allocator, the share of its points at which it is at most a factor worse than the best, over that factor."""
+"""Draws a standing: a curve for each allocator, with the share of its points at which it is at most x times worse than the best."""
 
 from __future__ import annotations
 

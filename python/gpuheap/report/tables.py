@@ -13,7 +13,7 @@ from gpuheap.report.recorded import Recording
 from gpuheap.report.style import MARKER_PATHS, look
 from gpuheap.units import format_factor, format_value
 
-# Ratios in a table are to the first of these that it has: CUDA's allocator, the plain mode of whole programs, or atomic_malloc.
+# The ratios in a table are relative to the first of these that the table has: CUDA's allocator, the plain mode of whole programs, or atomic_malloc.
 COMPARED_WITH = (TOOLKIT, "plain", "atomic_malloc")
 
 Traits = Mapping[str, dict[str, Any]]  # the traits of allocators, by name, as in environment.json

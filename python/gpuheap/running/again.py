@@ -17,7 +17,7 @@ class Again:
         self._wanted = wanted
         self._environment = environment
         self._command = _digest(_digest(keys) for keys in sweeps)
-        self.since = str(self._noted().get("since", "")) if wanted else ""  # the time at which the run began that this run continues; "" if it continues none
+        self.since = str(self._noted().get("since", "")) if wanted else ""  # the begin of the stopped run that this run continues; "" if it continues none
 
     def to_measure(self, keys: Sequence[Key]) -> bool:
         """Whether the rows of a sweep are older than this run, so that they must be measured again."""

@@ -50,7 +50,7 @@ class Outcome:
     kept: int = 0  # the number of points that had rows from an earlier run of the same build
     interrupted: bool = False
     time_is_up: bool = False  # whether the policy's time limit ended the run
-    again_since: str = ""  # with --fresh: the time at which the stopped run began that this run continued
+    again_since: str = ""  # with --fresh: the begin of the stopped run that this run continued
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Policy:
     Rows of another build are never kept: a table has one build, which environment.json names for each sweep.
     """
 
-    fresh: bool = False  # no earlier rows, except those of a stopped run with --fresh that continues
+    fresh: bool = False  # no earlier rows are kept, except those of a stopped run with --fresh that this run continues
     retry: bool = False  # rows of failed points are not kept
     until: float = math.inf  # the time of time.monotonic() at which to stop
     anew: bool = False  # whether tables of another build are replaced; else they are refused

@@ -112,7 +112,7 @@ class Cluster:
         return _Job(job, future, inbox)
 
     def stop(self, job: str, address: str) -> None:
-        """Requests the stop once; a machine that does not receive it ends the sweep by itself."""
+        """Sends the machine one request to stop. A machine that does not receive the request ends the sweep by itself."""
         with suppress(Exception):
             self._client.sync(self._client._run, remote.stop_job, job, workers=[address], callback_timeout=STOP_S)
 
@@ -217,7 +217,7 @@ def _short(said: Any) -> str:
 
 
 def _reachable(address: str) -> str:
-    """The scheduler's address, given itself or in a scheduler file. Raises UserError at once if nothing answers there; a client would keep trying."""
+    """The scheduler's address. `address` is this address or a scheduler file. Raises UserError at once if nothing answers there; a client would keep trying."""
     if Path(address).is_file():
         try:
             named = str(json.loads(Path(address).read_text())["address"])

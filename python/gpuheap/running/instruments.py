@@ -17,8 +17,8 @@ from gpuheap.running.children import Stopped
 from gpuheap.running.program_runs import Ended, Seat, run_process
 from gpuheap.units import format_seconds
 
-MOST_LAUNCHES = 100  # of a kernel, the first ones: Nsight Compute makes each several times
-PROBE_REQUESTS = 24  # live at a time
+MOST_LAUNCHES = 100  # the first launches of a kernel that are profiled: Nsight Compute repeats each of them several times
+PROBE_REQUESTS = 24  # the most blocks of a series, which all live at the same time
 PROBE_BUDGET_BYTES = 1 << 30
 
 
@@ -86,7 +86,7 @@ def _measured(name: str, values: Sequence[float]) -> Measurement:
 
 
 def ask_driver(program: Path, allocator: str, size: int, runs: int, limit_s: float, seat: Seat) -> PointResult:
-    """Requests `runs` blocks of `size` bytes. Those of a series, 24 at most, live until its last: each request is a run."""
+    """Requests `runs` blocks of `size` bytes. The blocks of a series, at most PROBE_REQUESTS, live until its last request. Each request is a run."""
     seat.folder.mkdir(parents=True, exist_ok=True)
     most = max(1, min(PROBE_REQUESTS, PROBE_BUDGET_BYTES // size))
     made: list[Series] = []

@@ -28,8 +28,8 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite], anew: bool = Fa
     """Adds the tables of `source` to those of `into`.
 
     If both tables are of the same build, the points of `source` are added, and replace equal points. A table of another build replaces the whole
-    table, because a table has rows of one build; if it has fewer points, it does so only with `anew`. In suites of programs, each sweep has its own
-    build, and replaces a sweep. Slowdowns are computed from the merged rows.
+    table, because a table has rows of one build; if it has fewer points, it does so only with `anew`. In suites of programs, each sweep has its own build, and
+    replaces the old sweep of another build unless it has fewer points. Slowdowns are computed from the merged rows.
 
     Raises UserError for another machine, and for tables that cannot be read, before anything is changed.
     """

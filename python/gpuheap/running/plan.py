@@ -23,11 +23,11 @@ GENERATED_SCENE_AXES = ("scene", "triangles")
 RECORDING_AXES = ("trace",)
 STOOD_IN_FOR = {"graph": GENERATED_GRAPH_AXES, "scene": GENERATED_SCENE_AXES, "trace": RECORDING_AXES}
 READABLE = {"graph": "a Matrix Market file", "scene": "an OBJ or PLY file", "trace": "a recording of gpuheap::recorded"}
-# The first bytes of such a file, and the suffixes of a scene's name. Any other file is refused before anything is measured.
+# The first bytes of a graph's and a recording's file, and the suffixes of a scene's file name. Any other file is refused before anything is measured.
 BEGINNINGS = {"graph": b"%%MatrixMarket", "trace": b"gpuheap-trace"}
 SCENE_ENDINGS = (".obj", ".ply")
 READERS = {"graph": "graph_update", "scene": "kdtree", "trace": "replay"}  # for each option, a case that reads its file
-CASES_ON_NEW_HEAPS = ("fragmentation", "init")  # in addition to all points with state=cold
+CASES_ON_NEW_HEAPS = ("fragmentation", "init")  # cases whose points need a new heap, in addition to all points with state=cold
 # The keys that decide the size of a point's own heap.
 HEAP_AXES = ("heap", "times_root", *GENERATED_SCENE_AXES)
 # The largest share of the device's free memory that a heap may take. A size that the user names may take more.

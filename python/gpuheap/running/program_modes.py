@@ -20,7 +20,7 @@ from gpuheap.paths import find_layout
 PLAIN = "plain"
 # The names of the modes on the command line and in the library's settings.
 POOLS = {"device": "device", "zero_copy": "zero-copy", "zero_copy_shared": "zero-copy", "unified": "unified", "unified_shared": "unified"}
-# The modes whose program is written for memory that host and device share, and what its variable MEMORY then says: no copy goes between them.
+# The modes in which host and device share the program's memory, so that it makes no copies. The program reads the kind of memory from the variable MEMORY.
 SHARED = {"zero_copy_shared": "pinned", "unified_shared": "managed"}
 MEMORY = "GPUHEAP_PROGRAM_MEMORY"
 ELIDE = "zero_copy_elide"  # zero-copy pools, without the downloads that a rehearsal proves needless
@@ -30,8 +30,8 @@ ELIDE = "zero_copy_elide"  # zero-copy pools, without the downloads that a rehea
 class Mode:
     """A source of memory.
 
-    library: the one that goes before the program. variables: the library's. requests: those of the profile, not all of which may go to the
-    driver. downloads: those of the profile that no run may copy.
+    library: the library that is preloaded into the program. variables: the library's settings. requests: the number of requests in the profile, of which the
+    library must serve some in each run; 0 if it serves none. downloads: the number of copies to the host that each run must drop.
     """
 
     library: Path
@@ -45,7 +45,7 @@ Rehearse = Callable[[Path, dict[str, str]], str]
 
 
 def prepare_mode(mode: str, history: History, library: Path, folder: Path, traces: Path, only: str, rehearse: Rehearse) -> Mode:
-    """`history` is of the plain run; plans go to `folder`, and runs will be traced into `traces`, which is empty.
+    """Prepares a mode. `history` is of the plain run; plans go to `folder`, and runs will be traced into `traces`, which is empty.
 
     Raises UserError if the mode's allocator is not built or cannot serve, or if no plan can be made from the profile.
     """
@@ -69,7 +69,7 @@ def prepare_mode(mode: str, history: History, library: Path, folder: Path, trace
 
 
 def _eliding(history: History, folder: Path, traces: Path, only: str, rehearse: Rehearse) -> Mode:
-    """As `gpuheap host validate` does, a rehearsal makes every copy and watches the pairs of host and device buffers."""
+    """The mode ELIDE. Its rehearsal makes every copy and watches the pairs of host and device buffers, as that of `gpuheap host validate` does."""
     library = find_merging_library(find_layout())
     path = folder / "paged.plan"
     plan = make_plan(history, paged=True)

@@ -60,7 +60,7 @@ class Seat:
 
 @dataclass(frozen=True)
 class Profile:
-    """The plain run of a program: its history, from which pools are planned, and its output, with which those of other runs are compared."""
+    """The plain run of a program: its history, from which pools are planned, and its output, with which the outputs of other runs are compared."""
 
     words: tuple[str, ...]
     library: Path
@@ -79,7 +79,7 @@ class Profile:
         return self.folder / "trace"
 
     def mode(self, name: str) -> Mode:
-        """Raises UserError for a mode that this build or this program has no memory for."""
+        """Prepares a mode. Raises UserError if this build or this program has no memory for it."""
         return prepare_mode(name, self.history, self.library, self.folder, self._empty_traces(), self.name, self._rehearse)
 
     def _empty_traces(self) -> Path:
@@ -134,7 +134,7 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], limit_s: f
     timer.daemon = True
     timer.start()
     try:
-        # Ends: when the program ends, which the timer kills at the latest.
+        # Ends: the program ends, at the latest because the timer kills it.
         while True:
             with suppress(subprocess.TimeoutExpired):
                 output, errors = process.communicate(timeout=LOOK_S)
@@ -174,7 +174,7 @@ def take_profile(words: Sequence[str], library: Path, seat: Seat) -> Profile:
 
 
 def take_shared_profile(plain: Profile, memory: str) -> Profile:
-    """Profiles the program as one that is written for memory of this kind. Raises Failed if it does not end well, or prints something else than plainly."""
+    """Profiles the program as one that is written for memory of this kind. Raises Failed if it fails, or if its output differs from the plain run's."""
     seat = Seat({**plain.seat.variables, MEMORY: memory}, plain.folder / memory, plain.seat.stop)
     found = take_profile(plain.words, plain.library, seat)
     if found.digest != plain.digest:
@@ -228,7 +228,7 @@ def _failure(ended: Ended, limit_s: float) -> PointResult | None:
 
 
 def _unsupported(found: Sequence[Trace], mode: Mode) -> str | None:
-    """The reason why a run with pools got nothing from them; "" if it did."""
+    """The reason why the library served no request of a run; None if it served one, or if the mode serves none."""
     if mode.requests == 0:
         return None
     if any(trace.counters["served"] for trace in found):

@@ -1,4 +1,4 @@
-"""Measures programs: for each point a plain run that pools are planned from, then rounds in which each mode runs once; or with a suite's own instrument."""
+"""Measures programs. Each point has a plain run, from which pools are planned, and then rounds in which each mode runs once. Some suites use an instrument."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _measure(sweep: PlannedSweep, point: Point, modes: list[str], library: Path,
             yield mode, "", failed.result
         return
     results: dict[str, PointResult] = {}
-    profiles = {"": profile}  # by the memory that host and device share
+    profiles = {"": profile}  # by the kind of memory that host and device share; "": they share none
     ready: dict[str, tuple[Profile, Mode]] = {}
     for mode in modes:
         memory = SHARED.get(mode, "")

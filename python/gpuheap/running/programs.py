@@ -58,13 +58,13 @@ class ProgramBuild:
     def identity(self, program: Path) -> str:
         """The identity of the program and the library: rows with another identity were measured by other code.
 
-        The library that drops copies is linked from the same parts at the same time, and has no part in the identity: it may be missing.
+        The library that drops copies is linked from the same parts at the same time. It has no part in the identity, because it may be missing.
         """
         return hashlib.sha256(program.read_bytes() + self.library.read_bytes()).hexdigest()[:16]
 
 
 def programs_folder(layout: Layout) -> Path:
-    """The folder of the programs: that which GPUHEAP_PROGRAMS names, else that of the CUDA build."""
+    """The folder of the programs: the one that GPUHEAP_PROGRAMS names, else the one in the CUDA build."""
     named = os.environ.get("GPUHEAP_PROGRAMS")
     if named and not Path(named).is_dir():
         raise UserError(f"GPUHEAP_PROGRAMS is '{named}', which is not a folder: name the folder of the programs, or unset it")
@@ -81,7 +81,7 @@ def find_build(layout: Layout) -> ProgramBuild:
 def make_program_plan(request: Request, suites: Mapping[str, Suite], build: ProgramBuild, layout: Layout) -> Plan:
     """The sweeps: one for each case and mode. Those of a case are measured together.
 
-    Raises UserError for what this machine lacks to measure them.
+    Raises UserError if this machine lacks something that a measurement needs.
     """
     known = (*MODES, *ALLOCATORS)
     for name in request.allocators:

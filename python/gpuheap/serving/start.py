@@ -43,7 +43,7 @@ class Service:
     """The settings by which malloc in a program's kernels is served."""
 
     library: Path
-    provider: Path | None  # None: CUDA's malloc serves it; kernels may still be timed
+    provider: Path | None  # None: CUDA's malloc serves the program; kernels may still be timed
     heap_bytes: int | None = None
     stats: bool = False
     cache: Path | None = None

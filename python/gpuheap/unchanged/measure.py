@@ -147,7 +147,7 @@ def exit_words(ended: Ended) -> str:
 
 
 def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[[str], None]) -> None:
-    """Adds memcheck's findings to each form of an entry, and to served forms the findings that the plain program does not have."""
+    """Adds memcheck's findings to each form of an entry. A served form also gets the findings that its reference form does not have."""
     for name in dict.fromkeys((PLAIN, *wish.forms)):
         words = command_of(program, name, wish)
         if words is None:

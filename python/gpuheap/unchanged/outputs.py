@@ -1,4 +1,4 @@
-"""The output of a program's run, and whether two runs gave the same."""
+"""The output of a program's run, and whether two runs gave the same output."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ device_malloc::provider const* load() {
   return entry();
 }
 
-pid_t owner = 0;  // the process that has the heaps; a child of fork() has none
+pid_t owner = 0;  // the process that has the heaps; a child of fork() has no heaps
 
 // Runs at exit, before the driver's own handler, because it is registered after the driver was initialised.
 void at_exit() {

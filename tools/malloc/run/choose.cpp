@@ -44,7 +44,7 @@ std::string_view text_of(std::vector<std::byte> const& bytes) {
 // Machine code runs on its own compute capability and on later minors of the same major.
 bool machine_code_runs_on(std::uint32_t code, std::uint32_t device) { return code / 10 == device / 10 && code <= device; }
 
-// The contents for one device. Returns nothing, and one clause in `why`, if the fat binary is damaged.
+// The contents for one device. If the fat binary is damaged, returns nothing and sets `why` to the reason.
 std::optional<contents> contents_of(bytes_view fat_binary, std::uint32_t device, std::string* why) {
   auto const entries = entries_of(fat_binary, why);
   if (!entries) return std::nullopt;
@@ -103,8 +103,8 @@ decision decide_single(bytes_view fat_binary, std::uint32_t device) {
   return found->symbols ? decision::cannot(only_machine_code) : decision::untouched();
 }
 
-// Decides about an image that nvlink made of several parts: takes the PTX of each part, or its machine code if that uses none of the
-// functions.
+// Decides about an image that nvlink made of several parts. Takes the machine code of each part that uses no function of served_names, and
+// the PTX of each other part.
 decision decide_linked(bytes_view image, std::vector<bytes_view> const& parts, std::uint32_t device) {
   std::string why;
   auto whole = contents_of(image, device, &why);

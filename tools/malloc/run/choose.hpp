@@ -21,7 +21,7 @@ struct link_input {
 enum class verdict {
   untouched,  // the image uses no function of served_names, or defines its own: the driver gets it as it is
   link,
-  cannot,  // the image uses them, and has nothing that can be linked: the driver gets it as it is, and the reason is reported
+  cannot,  // the image uses such a function and has nothing to link: the driver gets it as it is, and the reason is reported
 };
 
 struct decision {
@@ -34,8 +34,8 @@ struct decision {
   static decision cannot(std::string clause) { return {verdict::cannot, {}, std::nullopt, std::move(clause)}; }
 };
 
-/// @param image The program's image: a wrapper of nvcc, a fat binary, a cubin, or PTX that ends in a zero byte. As for the driver, all
-/// bytes that the lengths in its headers count must be readable.
+/// @param image The program's image: a wrapper of nvcc, a fat binary, a cubin, or PTX that ends in a zero byte. All bytes that the lengths
+/// in its headers count must be readable, as the driver requires too.
 /// @param architecture The device's architecture: 90 for compute capability 9.0.
 [[nodiscard]] decision decide(void const* image, std::uint32_t architecture);
 

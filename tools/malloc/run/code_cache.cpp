@@ -74,7 +74,7 @@ std::optional<std::vector<std::byte>> code_cache::find(std::string const& name) 
   int const file = open((folder_ + "/" + name + suffix).c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;
   auto found = read_entry(file);
-  if (found) futimens(file, nullptr);  // makes the file the last one used
+  if (found) futimens(file, nullptr);  // its time of change tells shrink() when it was last read
   close(file);
   return found;
 }

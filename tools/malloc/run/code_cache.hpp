@@ -1,8 +1,8 @@
 // Linked code on disk, because a link of large PTX takes seconds: one file for each link, named by a hash of all its inputs.
 //
 // Processes share the folder without locks: a file appears complete, by rename. A file that is damaged, cut off or of another version does
-// not count as an entry. If another process deletes a file before it is read, the link is made again. The files that were read last are
-// kept, up to a bound for all together.
+// not count as an entry. If another process deletes a file before it is read, the link is made again. If all files together exceed a bound,
+// those that were read least recently are deleted.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The two compressions of fat binaries, by means of the system's libraries: Debian's base has libzstd.so.1 and liblz4.so.1, without their
-// headers. They are loaded when the first entry needs them, so that a program without such an entry does not load them.
+// The two compressions of fat binaries. The system's libraries decompress: Debian's base has libzstd.so.1 and liblz4.so.1, without their
+// headers. A library is loaded when the first entry needs it.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace gpuheap::unchanged {
 
-/// @return Whether `from` unpacked to exactly the bytes of `out`; otherwise one clause is in `why`.
+/// @return Whether `from` unpacked to exactly the bytes of `out`; otherwise the reason is in `why`.
 [[nodiscard]] bool decompress(compression how, bytes_view from, std::span<std::byte> out, std::string* why);
 
 }  // namespace gpuheap::unchanged

@@ -119,7 +119,7 @@ class some_context {
   CUdevice device_ = 0;
 };
 
-/// @return The architecture of all devices, 90 for compute capability 9.0; 0, and one clause in `why`, where they differ or there are none.
+/// @return The architecture of all devices, 90 for compute capability 9.0; if they differ or there are none, 0, and the reason in `why`.
 [[nodiscard]] std::uint32_t architecture_of_devices(char const** why);
 
 }  // namespace gpuheap::unchanged

@@ -64,7 +64,7 @@ fat_entry entry_of(entry_head const& head, bytes_view entry) {
   if ((head.flags & packed_by_zstandard) != 0) made.packed = compression::zstandard;
   if (made.packed != compression::none) {
     made.unpacked_bytes = head.unpacked_bytes;
-    // The padding after the compressed frame is cut off. If the number is 0, all bytes of the payload count.
+    // The padding after the compressed frame is cut off. If `packed_bytes` is 0, all bytes of the payload count.
     if (head.packed_bytes != 0) made.payload = made.payload.first(head.packed_bytes);
   }
   made.options = options_of(head, entry);

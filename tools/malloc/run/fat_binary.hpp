@@ -34,14 +34,14 @@ struct fat_entry {
   std::string options;  // options that nvcc recorded for ptxas; "": none
 };
 
-/// @return The bytes that a fat binary says it has, its header included; 0 if `head`, its first 16 bytes, is no header of one.
+/// @return The bytes that a fat binary says it has, its header included; 0 if `head`, its first 16 bytes, is not a header of a fat binary.
 [[nodiscard]] std::uint64_t fat_binary_bytes(bytes_view head);
 
 /// @param all A fat binary. Bytes after its own length are ignored.
-/// @return Its entries, which point into `all`; nothing, and one clause in `why`, if it is damaged.
+/// @return Its entries, which point into `all`; nothing, and the reason in `why`, if it is damaged.
 [[nodiscard]] std::optional<std::vector<fat_entry>> entries_of(bytes_view all, std::string* why);
 
-/// @return The bytes of an entry as they were before compression; nothing, and one clause in `why`, if that fails.
+/// @return The bytes of an entry as they were before compression; nothing, and the reason in `why`, if decompression fails.
 [[nodiscard]] std::optional<std::vector<std::byte>> unpacked(fat_entry const& entry, std::string* why);
 
 }  // namespace gpuheap::unchanged

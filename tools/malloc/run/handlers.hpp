@@ -13,7 +13,7 @@
 
 namespace gpuheap::unchanged::handlers {
 
-// cuGetProcAddress: the program gets the wrapper of whatever function the driver names.
+// cuGetProcAddress: if the function that the driver returns has a wrapper, the program gets the wrapper.
 struct look_up {
   template <row Row, class Real, class... Status>
   static CUresult run(Real real, char const* base, void** function, int version, cuuint64_t flags, Status... status) {
@@ -26,8 +26,8 @@ struct look_up {
 
 // --- code: the driver gets linked code instead of the program's; if it does not load the linked code, it gets the program's
 
-// Options of the PTX compiler apply to the program's PTX in the link. Loading linked code compiles nothing, and the options that return
-// values say so.
+// Options of the PTX compiler apply to the program's PTX in the link. Loading linked code compiles nothing, so options through which the
+// compiler returns values, such as a log, return empty ones.
 template <class Load, class Otherwise, class Served>
 CUresult load(substitute const& with, jit_options const& asked, Load load_linked, Otherwise load_own, Served served) {
   if (with.code != nullptr) {
@@ -148,7 +148,8 @@ struct launch_graph {
   }
 };
 
-// Captures. capture_begins() comes before the call, so that no other thread's launch comes in between.
+// Captures. capture_begins() is called before the driver's function, so that no launch of another thread comes between the begin of the
+// capture and its count.
 struct begin_capture {
   template <row Row, class Real, class... Arguments>
   static CUresult run(Real real, Arguments... arguments) {

@@ -16,7 +16,7 @@ struct jit_options {
   /// @return The options that change code, in the spelling of ptxas, each with a space before it: bounds on registers, the level of
   ///   optimisation, debug and line information.
   [[nodiscard]] std::string words() const;
-  /// Sets the values that the options return, as after a load that compiled nothing: empty logs, no time.
+  /// Sets the values that the compiler returns through options, as after a load that compiled nothing: empty logs and a time of 0.
   void answer_nothing() const;
 };
 

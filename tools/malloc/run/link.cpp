@@ -29,7 +29,7 @@ made_before& before() {
   return *only;
 }
 
-// The options for ptxas of one input, as far as they change code: those that nvcc recorded, and those of the program.
+// The options for ptxas that change the code of one input: those that nvcc recorded, and those of the program.
 class input_options {
  public:
   input_options(std::string const& text, std::uint32_t register_bound) {

@@ -1,6 +1,6 @@
-// Links a program's PTX with the device code that serves malloc. The driver makes the link, because it exists wherever a CUDA program runs,
-// reads all PTX that this machine can run, and makes code for exactly this device. nvJitLink belongs to the toolkit, which a machine that
-// only runs programs need not have, and may be older than the driver.
+// Links a program's PTX with the device code that serves malloc. The driver makes the link, because every machine that runs a CUDA program
+// has it, it reads all PTX that this machine can run, and it makes code for exactly this device. nvJitLink belongs to the toolkit, which a
+// machine that only runs programs need not have, and may be older than the driver.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct serving_code {
 };
 
 /// @param wanted A decision of verdict::link.
-/// @return The machine code, which the caller keeps as long as the driver may read it; null, and one clause in `why`, if there is none.
+/// @return The machine code, which the caller keeps as long as the driver may read it; null, and the reason in `why`, if there is none.
 /// @note Looks in this process, then in the cache on disk, and then links. A link takes seconds for large PTX, and needs a context.
 [[nodiscard]] linked_code code_for(decision const& wanted, serving_code const& serving, std::uint32_t architecture, std::string* why);
 

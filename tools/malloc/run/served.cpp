@@ -66,8 +66,8 @@ bool captures(CUstream stream) {
   return driver().stream_captures(stream, &status) != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// Copies the heap's state into the module's variable, in a new stream, because the default stream would wait for other streams, and they
-// for it.
+// Copies the heap's state into the module's variable, in a new stream, because work in the default stream would wait for other streams, and
+// other streams for it.
 void write_state(served_code& code, served_context const& to) {
   if (code.only_context != 0 && code.only_context != to.id) return;
   CUdeviceptr at = 0;

@@ -5,18 +5,18 @@
 
 namespace gpuheap::unchanged {
 
-/// Called when a library or module has been loaded from linked code. A library is in every context, a module in the current one.
+/// Called when a library or module has been loaded from linked code. A library serves every context, a module only the current one.
 void served_library(CUlibrary library);
 void served_module(CUmodule module);
 /// Called when a library or module is unloaded, served or not.
 void forget_library(CUlibrary library);
 void forget_module(CUmodule module);
 
-/// Called before a launch. Makes the current context's heap if there is none, and writes its state into every served module there. If the
-/// stream is being captured, the state of new modules is written only when the graph is launched.
+/// Called before a launch. Makes the current context's heap if there is none, and writes the heap's state into every served library and
+/// module of that context. If the stream is being captured, the state of new modules is written only when the graph is launched.
 void prepare_launch(CUstream stream);
 
-/// Called before a context ends, or the primary context of a device, if the device has one.
+/// Called before a context ends; primary_ends() is called before a device's primary context ends, and does nothing if there is none.
 void context_ends(CUcontext context);
 void primary_ends(CUdevice device);
 

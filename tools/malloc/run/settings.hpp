@@ -1,5 +1,4 @@
-// The settings that `gpuheap run` passes to the library, through environment variables that a child process inherits; and the messages of
-// the library.
+// The library's settings, which `gpuheap run` passes in environment variables that child processes inherit, and the library's messages.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ struct settings {
 /// @return The bytes that a text such as 512MiB, 8G or 4096 means; 0 if it is no such text.
 [[nodiscard]] std::uint64_t bytes_in(std::string const& text);
 
-/// Writes one line to standard error, "gpuheap: " before it. The same words are written once.
+/// Writes "gpuheap: " and the words to standard error as one line. Words that were written before are not written again.
 void say(std::string const& words);
 
 }  // namespace gpuheap::unchanged

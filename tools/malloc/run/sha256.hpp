@@ -12,7 +12,8 @@ namespace gpuheap::unchanged {
 class sha256 {
  public:
   void add(bytes_view bytes);
-  /// Adds a number as eight bytes. A text's length comes before the text, so that different lists of texts never give the same bytes.
+  /// Adds a number as eight bytes. add_text() adds the text's length before the text, so that different lists of texts never give the same
+  /// bytes.
   void add(std::uint64_t number);
   void add_text(std::string_view text);
   /// Ends the hash, and returns its digest.

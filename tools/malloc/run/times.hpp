@@ -20,9 +20,9 @@ class timed_launch {
   CUevent end_ = nullptr;
 };
 
-/// Adds up the times of launches that have ended. Called when the program has waited for the device, because the CUDA runtime resets a
-/// device through a function of the driver that has no name and so cannot be wrapped. Launches that were not added up before a reset have
-/// no time.
+/// Adds up the times of launches that have ended. Called when the program has waited for the device. Adding up only before a reset is not
+/// possible: the CUDA runtime resets a device through a function of the driver that has no name and so cannot be wrapped. Launches that
+/// were not added up before a reset have no time.
 void collect_times();
 
 /// Called before a context is destroyed: waits for its launches, adds up their times, and never uses the context again.

@@ -1,4 +1,4 @@
-"""Computes from traces the times of one run, and the program's characteristics. The processes of a run are added up."""
+"""Computes the times of one run, and the program's characteristics, from traces. Calls, launches and counters are summed over the processes of a run."""
 
 from __future__ import annotations
 

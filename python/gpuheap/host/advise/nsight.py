@@ -29,7 +29,7 @@ _REQUESTS, _DRAM = "l1tex__t_requests.sum", "dram__bytes.sum"
 _ACTIVE, _ELIGIBLE = "smsp__warps_active.avg.per_cycle_active", "smsp__warps_eligible.avg.per_cycle_active"
 METRICS = (DURATION, _L1, _L2, *_SHARED, _SECTORS, _IDEAL, _REQUESTS, _DRAM, _ACTIVE, _ELIGIBLE, *(_STALL.format(reason) for reason in _STALLS))
 ACCESSES = (DURATION, _L1, _L2, _SECTORS, _IDEAL, _WAVEFRONTS, _IDEAL_WAVEFRONTS)  # cache hit rates and coalescing alone
-FORBIDDEN = "ERR_NVGPUCTRPERM"  # Nsight Compute's word for counters that the driver keeps from this user
+FORBIDDEN = "ERR_NVGPUCTRPERM"  # the error that Nsight Compute prints if the driver refuses this user the counters
 _PLACES = ("/usr/local/cuda/bin/ncu",)
 _SCALE = {  # the factors from units to nanoseconds and bytes
     "nsecond": 1.0, "ns": 1.0, "usecond": 1e3, "us": 1e3, "msecond": 1e6, "ms": 1e6, "second": 1e9, "s": 1e9,
@@ -45,15 +45,15 @@ def find_profiler() -> str | None:
 
 
 class Garbled(ValueError):
-    """The profiler's table is not as it prints tables."""
+    """The profiler's table is incomplete, or has an unknown form."""
 
 
 def profile(
     tool: str, words: Sequence[str], environment: Mapping[str, str], report: Path, metrics: Sequence[str], most_launches: int, run: Runner, kernel: str = ""
 ) -> str:
-    """Makes `report` from the program's first launches; words of the tool go to a file beside it. Returns the reason if there is no report, else "".
+    """Makes `report` from the program's first launches; the tool's own output goes to a file beside it. Returns the reason if there is no report, else "".
 
-    kernel: the function whose launches alone count; all functions' if it is empty.
+    kernel: only launches of this function are profiled; if it is empty, launches of all functions.
     """
     log = report.with_suffix(".log")
     report.unlink(missing_ok=True)
@@ -119,7 +119,7 @@ def parse(text: str) -> list[tuple[str, Launch]]:
 
 
 def _number(head: str, cell: str) -> float | None:
-    if cell.lower() in ("", "n/a", "no data", "nan", "-nan", "inf"):  # this GPU or this version lacks the metric, or it is a part of nothing
+    if cell.lower() in ("", "n/a", "no data", "nan", "-nan", "inf"):  # this GPU or this version lacks the metric, or the metric divides by zero
         return None
     try:
         return float(cell.replace(",", ""))
@@ -158,7 +158,7 @@ def _kernel(name: str, group: list[Launch]) -> Kernel:
 
 
 def accesses_of(launches: Sequence[tuple[str, Launch]]) -> dict[str, float]:
-    """Cache hit rates, means over the launches weighted by their time; and the accesses of a launch that better patterns would save, with their part of all.
+    """Cache hit rates, averaged over the launches with their times as weights. Also the accesses of a launch that better patterns would save, and their share.
 
     A metric that the GPU or the tool lacks is left out.
     """

@@ -93,7 +93,7 @@ class Allocator:
 
 
 def granularity_of(addresses: Iterable[int]) -> int | None:
-    """The largest power of two that divides every address; None without addresses. The allocator may promise less, which more addresses would show."""
+    """The largest power of two that divides every address; None without addresses. More addresses may show a smaller one."""
     every = reduce(math.gcd, addresses, 0)
     return every & -every if every else None
 
@@ -133,10 +133,10 @@ def bins_of(all_series: Sequence[Series]) -> tuple[Bin, ...]:
 
 
 def rules_of(slots: Mapping[int, int]) -> tuple[Stretch, ...]:
-    """Divides the sizes, in order, into stretches that each obey a rule: the rule that holds for the most sizes, and of equal ones the coarsest.
+    """Divides the sizes, in order, into stretches that each obey a rule: the one that holds for the most sizes; among equals, the one with the largest step.
 
-    A rule must hold for at least FEW sizes; sizes without such a rule get none. A rule may miss a tenth of its sizes, because a block that was put
-    into a hole has another neighbour, but none of the last three.
+    A rule must hold for at least FEW sizes; sizes without such a rule get none. A rule may fail for a tenth of its sizes, because a block that fills a hole has
+    another neighbour. It must hold for the last three.
     """
     sizes = np.array(sorted(slots), dtype="i8")
     found: list[Stretch] = []
@@ -218,7 +218,7 @@ def gapless_runs(addresses: Sequence[int], slot: int) -> list[int]:
 
 
 def chunks_of(all_series: Sequence[Series]) -> tuple[Chunk, ...]:
-    """The chunks by size. Neighbouring sizes with equal chunks are one. Of several series of one size, that with the most requests counts."""
+    """The chunks by size. Neighbouring sizes with equal chunks share one entry. Of several series of one size, the one with the most requests counts."""
     longest: dict[int, Series] = {}
     for series in all_series:
         if series.bytes not in longest or len(series.addresses) > len(longest[series.bytes].addresses):

@@ -82,7 +82,7 @@ class Asked:
     """The running gpuheap-host-probe, as a context manager. Its answers are also kept in `file`."""
 
     def __init__(self, program: Path, file: Path, variables: Mapping[str, str] = MappingProxyType({})) -> None:
-        """variables: of the environment, in addition to this process's."""
+        """variables: environment variables that are added to those of this process."""
         with naming(program, "run"):
             self._process = subprocess.Popen(
                 [str(program)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **variables}

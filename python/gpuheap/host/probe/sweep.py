@@ -18,7 +18,7 @@ KERNEL_BLOCKS = 32
 SERIES_BLOCKS = 24
 FEWEST_BLOCKS = 5
 FILL_BYTES = 8 << 20  # several of the chunks that drivers are known to take
-MOST_EDGES = 200  # the most series for the search of edges
+MOST_EDGES = 200  # the most series that edges() asks for
 
 
 def sizes_up_to(most: int) -> list[int]:
@@ -50,7 +50,7 @@ def driver_series(ask: Ask, allocator: str, budget: int) -> Iterator[Series]:
 def edges(ask: Callable[[int], Series], made: Sequence[Series]) -> Iterator[Series]:
     """Finds the sizes at which one rule ends and the next begins, and those at which slots change without a rule.
 
-    It halves the interval between neighbouring sizes until they are a step of 4 apart.
+    The search halves the interval between neighbouring sizes until they are a step of 4 apart.
     """
     slots = slots_of(made)
     known = sorted(slots)
