@@ -17,7 +17,7 @@ class ShardedIdeas : public ::testing::Test {};
 
 using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_long_spans, bench::without_reuse,
                              bench::without_cursor, bench::without_waiting, bench::without_memory_of_refusals, bench::without_resets,
-                             bench::without_held_share, bench::without_unused_first>;
+                             bench::without_held_share, bench::without_take_over, bench::without_unused_first>;
 TYPED_TEST_SUITE(ShardedIdeas, all);
 
 TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
@@ -298,7 +298,7 @@ struct acquire_one {
   GPUHEAP_FN void operator()(unsigned i) const {
     using gpuheap::sharded::refill_result;
     auto const offered =
-        i == owner ? refill_result::on_slow_path(1, true, memory_is_low, false, heap.control_block()->cursor[c]) : refill_result{};
+        i == owner ? refill_result::on_slow_path(1, true, memory_is_low, false, heap.control_block()->cursor[c], false) : refill_result{};
     auto const got =
         heap.control_block()->acquire_best_partial(simt::active_mask(), gpuheap::sharded::demand::of(c, 0, 1, 1, 0, 0, false), offered);
     if (i == owner) *found = got;
@@ -421,7 +421,7 @@ struct refill_from_list {
   GPUHEAP_FN void operator()(unsigned i) const {
     using namespace gpuheap::sharded;
     auto const d = demand::of(c, 0, 0, 1, 0, 0, false);
-    auto const how = i == 0 ? refill_result::on_slow_path(1, true, true, false, 0) : refill_result{};
+    auto const how = i == 0 ? refill_result::on_slow_path(1, true, true, false, 0, false) : refill_result{};
     refill_result const reused{heap.control_block()->acquire_best_partial(simt::active_mask(), d, how)};
     if (i == 0) *found = heap.control_block()->refill_slowly(d, {}, how, reused);
   }

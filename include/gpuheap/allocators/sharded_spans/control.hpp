@@ -291,7 +291,19 @@ struct control : large_allocations<Named> {
   GPUHEAP_COLD void refill_later(request& r) {
     refill_result reused{};
     if (simt::any_of(r.here, r.got.may_reuse())) reused.bits = this->acquire_best_partial(r.here, duty_of(r), r.got);
+    if (simt::any_of(r.here, r.got.takes_over() && !reused.span().has_span())) take_over(r, reused);
     if (r.got.takes_slow_path()) r.got.bits = this->refill_slowly(duty_of(r), r.claimed, r.got, reused);
+  }
+  // Gives idle spans of other classes to the refills that shall take them over and reuse no span. A refill that gets none begins again, and
+  // accepts less.
+  GPUHEAP_COLD void take_over(request& r, refill_result& reused) {
+    bool const takes = r.got.takes_over() && !reused.span().has_span();
+    bool is_open = reused.is_open();
+    uint64_t const next = this->take_idle_spans(r.here, duty_of(r), r.claimed, takes ? r.got : refill_result{}, is_open);
+    if (!takes) return;
+    if (is_open) relocations().end();
+    reused = {};
+    r.got.bits = next != 0 ? next : this->refill(duty_of(r), r.claimed);
   }
   // Gives each group the span that its leader's refill has put into the shard.
   GPUHEAP_COLD void hand_out_refills(request& r) {

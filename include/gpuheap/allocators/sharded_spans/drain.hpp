@@ -1,10 +1,15 @@
-// Draining: a search takes the unclaimed slots away from shards of other classes.
+// Draining: a search takes the unclaimed slots away from shards of other classes, and a refill takes over an idle span of another class.
 //
 //   shard word   {span, next} --compare-exchange--> idle
 //
 // One compare-exchange takes a span that has room from its shard: no claim has reached the slots from `next` on, and none will. A new span
 // is then split: the units without a claimed slot are released, and the unclaimed slots of the other units are marked as free. In a reused
 // span, the claims that no thread made are accounted as over. From the exchange until the span is listed or released, a relocation is open.
+//
+// A new span of which no slot is claimed is *idle*. Nothing of it is live, and its slot words are as prepare() has left them. So it is
+// released without a split. A reset (reset.hpp) leaves idle spans, and a heap in which other classes were used may consist of them, while
+// little memory is free. A refill that finds memory short takes such a span over: the same exchange takes it from its shard, and it becomes
+// a span of the refill's class at once, without a way through the free pages. The refill releases the pages that it does not need.
 #pragma once
 
 #include <gpuheap/allocators/sharded_spans/refill.hpp>
@@ -30,7 +35,7 @@ struct drains : refills<Named> {
       shard_word const w{seen};
       // relaxed: a guess. The exchange decides.
       span_header const h{at.header(w.page()).load(simt::relaxed)};
-      if ((w.is_reused() || units_kept(w, h, c) == h.length()) && !nothing_live(w)) return 0;
+      if (w.is_reused() ? !nothing_live(w) : units_kept(w, h, c) == h.length() && this->all_free(w.bits) == 0) return 0;
       relocations().begin();
       // Only a shard with room may be drained: a shard past its end belongs to the thread that refills it. consume_release: as in
       // install().
@@ -40,14 +45,14 @@ struct drains : refills<Named> {
     return shard_word{seen}.is_being_reset() ? seen : 0;
   }
 
-  // Whether no slot of the span in w is live: in a new span all claimed slots are free, in a reused span all slots are. A hint.
+  // Whether no slot of the reused span in w is live. A hint.
   [[nodiscard]] GPUHEAP_FN bool nothing_live(shard_word w) {
     slot_map const map = at.slots_of(w.page());
     // relaxed: a guess.
-    unsigned const claimed = w.is_reused() ? at.span_slots(span_header{at.header(w.page()).load(simt::relaxed)}) : w.next();
+    unsigned const num_slots = at.span_slots(span_header{at.header(w.page()).load(simt::relaxed)});
     GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i < slot_map::words_for(claimed); ++i) {
-      uint64_t const whole = slot_map::slots_in(i, claimed);
+    for (unsigned i = 0; i < slot_map::words_for(num_slots); ++i) {
+      uint64_t const whole = slot_map::slots_in(i, num_slots);
       if ((map.at(i).load(simt::relaxed) & whole) != whole) return false;
     }
     return true;
@@ -81,12 +86,152 @@ struct drains : refills<Named> {
     if (due != segment_map::none) this->rejoin(due);
   }
 
+  // Finishes a new span that was drained, of class c: releases it if it is idle, and splits and deactivates it otherwise. One thread,
+  // during a relocation.
+  GPUHEAP_COLD void finish_drained(uint64_t drained, unsigned c) {
+    if (shard_word{drained}.next() == 0) {
+      release_idle(shard_word{drained}.page(), shard_word{drained}.num_slots());
+    } else {
+      split(drained, c);
+      this->deactivate(shard_word{drained}.page(), span_header::active, true);
+    }
+  }
+  // Releases an idle span that was drained, of num_slots slots. One thread, during a relocation.
+  GPUHEAP_COLD void release_idle(unsigned page, unsigned num_slots) {
+    // relaxed: this thread alone holds the active span. The release of the memory publishes the changes.
+    uint64_t seen = at.header(page).load(simt::relaxed);
+    // Ends: an exchange fails only if another thread sets `relist` in between, which it does once. relay: as in end_if_empty().
+    GPUHEAP_NO_UNROLL
+    while (!at.header(page).compare_exchange(seen, span_header::unused(span_header{seen}.generation()).bits, simt::relay, simt::relaxed)) {
+    }
+    span_header const h{seen};
+    at.slots_of(page).unprepare(num_slots);
+    this->clear_tags(page, h.of_segments(), 0, h.length(), 1);
+    unsigned const due = this->release(page, h.bits);
+    if (due != segment_map::none) this->rejoin(due);
+  }
+
+  // ---- idle spans of other classes
+
+  // One lane's best find.
+  struct idle_span {
+    unsigned worth = 0;  // as worth_of_idle() says
+    unsigned c = 0, k = 0;
+    uint64_t word = 0;  // the shard word
+  };
+  // Takes over an idle span of another class for each lane whose `offered`, the result of its refill(), says so. All lanes of `here` call,
+  // each on its own heap, and work for one such lane after the other. Returns the lane's span as refill() does, or 0 if it got none.
+  // `is_open`: whether this lane has opened a relocation. If it gets a span, this function ends the relocation.
+  GPUHEAP_COLD uint64_t take_idle_spans(lane_mask here, demand d, shard_word old, refill_result offered, bool& is_open) {
+    uint64_t next = 0;
+    GPUHEAP_NO_UNROLL
+    for (lane_mask rest = simt::ballot(here, offered.takes_over()); rest != 0; rest &= rest - 1) {
+      unsigned const lane = simt::lowest_bit(rest), pages = simt::shuffle(here, offered.pages(), lane);
+      bool const owns = simt::lane_id() == lane;
+      auto* const theirs = reinterpret_cast<drains*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
+      idle_span mine = theirs->look_for_idle(here, {simt::shuffle(here, d.bits, lane)}, pages);
+      bool finds = false;
+      // Ends: each pass clears the worth of one lane's find.
+      GPUHEAP_NO_UNROLL
+      for (lane_mask best; !finds && (best = refills<Named>::best_of(here, mine.worth)) != 0;) {
+        unsigned const from = simt::lowest_bit(best), other = simt::shuffle(here, mine.c << 4 | mine.k, from);
+        shard_word const w{simt::shuffle(here, mine.word, from)};
+        if (owns) next = take_idle(d, old, pages, w, other >> 4, other & 15, is_open);
+        finds = simt::any_of(here, owns && next != 0);
+        if (simt::lane_id() == from) mine.worth = 0;
+      }
+      // relaxed: a hint.
+      if (owns && !finds) this->last_without_idle().store(simt::launch_id(), simt::relaxed);
+    }
+    return next;
+  }
+  // Looks for idle spans of other classes for the demand d. Each lane returns its best find. A warp looks first at the shards of all
+  // classes that have the number of the demand's shard. So shards that are refilled at the same time find different spans.
+  GPUHEAP_COLD idle_span look_for_idle(lane_mask here, demand d, unsigned pages) {
+    warp_group const g{here};
+    uint64_t const classes = g.from_leader(active_classes().load()) & ~(uint64_t{1} << d.size_class());
+    unsigned const num = simt::popcount(classes), shards = at.num_shards() - 1, total = num << at.lg_shards;
+    idle_span best{};
+    // Ends: `looks` rises.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = g.rank(), looks = 0; looks < looks_for_idle; ++looks) {
+      if (!simt::any_of(here, i < total && best.worth == 0) || simt::any_of(here, best.worth != 0)) break;
+      // The four loads are in flight together. relaxed: the exchange decides.
+      idle_span seen[4];
+      for (idle_span& s : seen) {
+        if (i < total) {
+          s.c = simt::nth_set_bit(classes, i % num);
+          s.k = (d.shard() + i / num) & shards;
+          s.word = at.shard(s.c, s.k).load(simt::relaxed);
+        }
+        i += g.size();
+      }
+      for (idle_span& s : seen) {
+        shard_word const w{s.word};
+        if (!w.has_span() || w.is_reused() || w.next() != 0) continue;
+        s.worth = worth_of_idle(pages_of(uint64_t{w.num_slots()} * size_classes::slot_bytes(s.c), at.page_shift), pages);
+        if (s.worth > best.worth) best = s;
+      }
+    }
+    return best;
+  }
+  // Takes the idle span of `w` from shard k of class c, and refills shard d.shard() with as much of it as `pages` pages need; the rest of
+  // its memory becomes free. Returns the span as refill() does, and the relocation is ended; 0 if it did not get the span, or if the span
+  // does not suit the class d.size_class(), and became free. `is_open` says whether a relocation is open. The thread with the refill duty.
+  GPUHEAP_COLD uint64_t take_idle(demand d, shard_word old, unsigned pages, shard_word w, unsigned c, unsigned k, bool& is_open) {
+    if (!is_open) relocations().begin();
+    is_open = true;
+    uint64_t expected = w.bits;
+    // consume_release: as in drain(). The whole word is compared, so no slot of the span is claimed.
+    if (!at.shard(c, k).compare_exchange(expected, 0, simt::consume_release, simt::consume)) return 0;
+    unsigned const mine = d.size_class(), page = w.page();
+    // relaxed: this thread alone holds the active span, so its class and length do not change.
+    span_header const h{at.header(page).load(simt::relaxed)};
+    bool const of_segments = h.of_segments();
+    unsigned const lg_unit = of_segments ? at.lg_pages : 0, wanted = (pages + (1u << lg_unit) - 1) >> lg_unit;
+    unsigned const most = of_segments ? at.max_span_segments(mine) : wanted;
+    unsigned kept = wanted < h.length() ? wanted : h.length();
+    if (most < kept) kept = most;
+    unsigned const num_slots = at.span_slots(mine, kept, of_segments);
+    if (num_slots == 0 || w.num_slots() != at.span_slots(h)) {
+      finish_drained(w.bits, c);
+      return 0;
+    }
+    if (!of_segments) kept = at.units_for(mine, num_slots, false);
+    // relaxed, all: the exchange in install() publishes what this thread writes. If another thread sets `relist` in the header meanwhile,
+    // it stays set. The old class's list must not have the page any more, as in release().
+    at.partial_tree(c).erase(page);
+    at.slots_of(page).unprepare(w.num_slots());
+    at.slots_of(page).prepare(num_slots);
+    at.header(page).fetch_add(span_header::new_span(mine, kept, of_segments, h.generation() + 1).bits - h.bits, simt::relaxed);
+    bool const is_successor = old.has_span() && d.lg_shards() != 0;
+    this->write_tags(page, of_segments, span_tag::of_slots(mine, kept, d.shard(), true).as_successor(is_successor), kept);
+    this->clear_tags(page, of_segments, kept, h.length(), 1);
+    shard_word const next = shard_word::of_span(page, num_slots);
+    this->install(d, next);
+    // relaxed, both: hints.
+    this->held_pages(c).fetch_sub(kept << lg_unit, simt::relaxed);
+    this->held_pages(mine).fetch_add(kept << lg_unit, simt::relaxed);
+    if (kept != h.length()) {
+      unsigned const due = this->release_memory(page + (kept << lg_unit), h.length() - kept, of_segments, c);
+      if (due != segment_map::none) this->rejoin(due);
+    }
+    this->retire(d, old, next, true);
+    is_open = false;
+    return next.bits;
+  }
+
   // Whether a shard of class c has a span. A span that is being reset counts, since it leaves its shard only for a moment. A shard that is
   // being refilled does not count: the thread that refills it adds the class when the span is there, and has a relocation open until then.
   [[nodiscard]] GPUHEAP_FN bool holds_a_span(unsigned c) {
     GPUHEAP_NO_UNROLL
-    for (unsigned k = 0; k < at.num_shards(); ++k) {
-      if (shard_word{at.shard(c, k).load(simt::acquire)}.holds_a_span()) return true;
+    for (unsigned k = 0; k < at.num_shards(); k += 4) {
+      uint64_t words[4];
+      // The four loads are in flight together. relaxed: what decides comes after the erasure, which acquires.
+      for (unsigned j = 0; j < 4; ++j) words[j] = at.shard(c, (k + j) & (at.num_shards() - 1)).load(simt::relaxed);
+      for (uint64_t const word : words) {
+        if (shard_word{word}.holds_a_span()) return true;
+      }
     }
     return false;
   }
@@ -121,8 +266,7 @@ struct drains : refills<Named> {
           // Accounts the span's claims that no thread made. The group whose account is the last ends the reuse, and with it the relocation.
           if (this->account(w.page(), w.num_claims() - w.next(), w.num_claims())) this->end_reuse(w.page(), w.num_claims());
         } else {
-          split(w.bits, other);
-          this->deactivate(w.page(), span_header::active, true);
+          finish_drained(w.bits, other);
           relocations().end();
         }
       }

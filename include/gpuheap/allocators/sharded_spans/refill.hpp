@@ -45,6 +45,8 @@ struct refills : partial_choice<Named> {
     unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(),
                    failures = failed_reuses_of(c).load(simt::relaxed), cursor = this->cursor_of(c).load(simt::relaxed);
     bool const has_partial = static_cast<int>(this->inactive_spans(c).load(simt::relaxed)) > 0;
+    uint64_t const others = active_classes().load() & ~(uint64_t{1} << c);
+    unsigned const without_idle = this->last_without_idle().load(simt::relaxed);
     shard_word const now{at.shard(c, k).load(simt::relaxed)};
     uint64_t const low_leaves = whole.mid(0).load(simt::relaxed);
 
@@ -65,10 +67,13 @@ struct refills : partial_choice<Named> {
                                                   .free_pages = free,
                                                   .held_pages = held,
                                                   .has_partial = has_partial,
+                                                  .others_idle = others != 0 && without_idle != simt::launch_id(),
                                                   .failures = {failures}});
     // relaxed: a hint.
     if (plan.finds_no_partial) failed_reuses_of(c).store(reuse_failures{failures}.no_partial_span(simt::launch_id()).bits, simt::relaxed);
-    refill_result const slow_path = refill_result::on_slow_path(plan.pages, plan.reuses, plan.memory_is_low, old.has_span(), cursor);
+    unsigned const over = plan.takes_over;
+    refill_result const slow_path =
+        refill_result::on_slow_path(over != 0 ? over : plan.pages, plan.reuses, plan.memory_is_low, old.has_span(), cursor, over != 0);
     unsigned n = plan.segments;
     if (n == 0) return slow_path.bits;
     row_place const place = place_row(n, c, k, at.num_shards(), leaves, low_leaves, large && !d.is_uniform(), d.lg_shards() != 0);
@@ -78,6 +83,8 @@ struct refills : partial_choice<Named> {
     GPUHEAP_NO_UNROLL
     for (unsigned passes = 0; passes < 32; ++passes) {
       free_row const row = find_row(bits, n, place.bit, large);
+      // Before a shorter row will do, the slow path looks for an idle span.
+      if (over != 0 && row.length < n && (row.length != 0 || looks == looks_for_row)) break;
       if (row.length == 0) {
         if (looks == looks_for_row && n > 1) n >>= 1;
         if (looks++ == looks_for_row + looks_for_half) break;
