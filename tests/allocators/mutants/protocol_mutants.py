@@ -63,19 +63,14 @@ MUTANTS = [
         "if (!at.shard(c, k).compare_exchange(expected, 0, simt::consume_release, simt::consume)) return 0;",
         "at.shard(c, k).store(0, simt::consume_release);",
     ),
+    Mutant("an idle span that is taken apart keeps the end of its slots", DRAIN, "    at.slots_of(page).unprepare(num_slots);\n", ""),
     Mutant(
-        "a span that is taken over keeps the end of its slots",
+        "an idle span that is taken apart keeps its tags",
         DRAIN,
-        "    at.slots_of(page).unprepare(w.num_slots());\n    at.slots_of(page).prepare(num_slots);\n",
-        "    at.slots_of(page).prepare(num_slots);\n",
-    ),
-    Mutant(
-        "what is left of a span that is taken over keeps its tags",
-        DRAIN,
-        "    this->clear_tags(page, of_segments, kept, h.length(), 1);\n",
+        "    this->clear_tags(page, h.of_segments(), 0, h.length(), 1);\n",
         "",
     ),
-    Mutant("an idle span that is released keeps the end of its slots", DRAIN, "    at.slots_of(page).unprepare(num_slots);\n", ""),
+    Mutant("what is left of a span that is taken over is lost", DRAIN, "      release_units(page, h, kept);\n", ""),
     Mutant("a free of a warp's lanes does not wait for them", HEAP, "    if (several) simt::sync_warp(here);\n    simt::fence", "    simt::fence"),
     Mutant(
         "a group that became free is counted without order",

@@ -21,7 +21,9 @@ template <class Named>
 struct drains : refills<Named> {
   using spans::active_classes;
   using spans::at;
+  using spans::held_pages;
   using spans::relocations;
+  using spans::segments;
 
   // Drains shard k of class c if that gains memory: its span has whole units that no claim has reached, or has no live slot. One thread. If
   // it drained the shard, returns the shard word from before, and a relocation is open: the caller finishes the drained span and ends the
@@ -90,15 +92,17 @@ struct drains : refills<Named> {
   // during a relocation.
   GPUHEAP_COLD void finish_drained(uint64_t drained, unsigned c) {
     if (shard_word{drained}.next() == 0) {
-      release_idle(shard_word{drained}.page(), shard_word{drained}.num_slots());
+      unsigned const page = shard_word{drained}.page();
+      release_units(page, {take_apart(page, shard_word{drained}.num_slots())}, 0);
     } else {
       split(drained, c);
       this->deactivate(shard_word{drained}.page(), span_header::active, true);
     }
   }
-  // Releases an idle span that was drained, of num_slots slots. One thread, during a relocation.
-  GPUHEAP_COLD void release_idle(unsigned page, unsigned num_slots) {
-    // relaxed: this thread alone holds the active span. The release of the memory publishes the changes.
+  // Takes an idle span that was drained apart, of num_slots slots: its memory is as unused memory is then, and belongs to the caller.
+  // Returns the span's header. One thread, during a relocation.
+  GPUHEAP_COLD uint64_t take_apart(unsigned page, unsigned num_slots) {
+    // relaxed: this thread alone holds the active span. The release of its memory, or its next publication, publishes the changes.
     uint64_t seen = at.header(page).load(simt::relaxed);
     // Ends: an exchange fails only if another thread sets `relist` in between, which it does once. relay: as in end_if_empty().
     GPUHEAP_NO_UNROLL
@@ -107,17 +111,25 @@ struct drains : refills<Named> {
     span_header const h{seen};
     at.slots_of(page).unprepare(num_slots);
     this->clear_tags(page, h.of_segments(), 0, h.length(), 1);
-    unsigned const due = this->release(page, h.bits);
+    // As in release().
+    at.partial_tree(h.size_class()).erase(page);
+    return seen;
+  }
+  // Releases the units from unit `from` on of a span that was taken apart. The span began at `page` with the header h. One thread, during a
+  // relocation.
+  GPUHEAP_COLD void release_units(unsigned page, span_header h, unsigned from) {
+    unsigned const first = page + (h.of_segments() ? from << at.lg_pages : from);
+    unsigned const due = this->release_memory(first, h.length() - from, h.of_segments(), h.size_class());
     if (due != segment_map::none) this->rejoin(due);
   }
 
   // ---- idle spans of other classes
 
-  // One lane's best find.
+  // One lane's best find: the shard word, and {worth : 7, class : 6, shard : 4}; the worth is 0 if it found none (worth_of_idle).
   struct idle_span {
-    unsigned worth = 0;  // as worth_of_idle() says
-    unsigned c = 0, k = 0;
-    uint64_t word = 0;  // the shard word
+    uint64_t word = 0;
+    unsigned where = 0;
+    [[nodiscard]] GPUHEAP_HD constexpr unsigned worth() const { return where >> 10; }
   };
   // Takes over an idle span of another class for each lane whose `offered`, the result of its refill(), says so. All lanes of `here` call,
   // each on its own heap, and work for one such lane after the other. Returns the lane's span as refill() does, or 0 if it got none.
@@ -133,92 +145,84 @@ struct drains : refills<Named> {
       bool finds = false;
       // Ends: each pass clears the worth of one lane's find.
       GPUHEAP_NO_UNROLL
-      for (lane_mask best; !finds && (best = refills<Named>::best_of(here, mine.worth)) != 0;) {
-        unsigned const from = simt::lowest_bit(best), other = simt::shuffle(here, mine.c << 4 | mine.k, from);
+      for (lane_mask best; !finds && (best = refills<Named>::best_of(here, mine.worth())) != 0;) {
+        unsigned const from = simt::lowest_bit(best), where = simt::shuffle(here, mine.where, from);
         shard_word const w{simt::shuffle(here, mine.word, from)};
-        if (owns) next = take_idle(d, old, pages, w, other >> 4, other & 15, is_open);
+        if (owns) next = take_idle(d, old, pages, w, where & 0x3ff, is_open);
         finds = simt::any_of(here, owns && next != 0);
-        if (simt::lane_id() == from) mine.worth = 0;
+        if (simt::lane_id() == from) mine.where = 0;
       }
       // relaxed: a hint.
       if (owns && !finds) this->last_without_idle().store(simt::launch_id(), simt::relaxed);
     }
     return next;
   }
-  // Looks for idle spans of other classes for the demand d. Each lane returns its best find. A warp looks first at the shards of all
-  // classes that have the number of the demand's shard. So shards that are refilled at the same time find different spans.
+  // Looks for idle spans of other classes for the demand d. Each lane returns its best find. Each lane looks at the shards of one class,
+  // from the number of the demand's shard on: shards that are refilled at the same time find different spans.
   GPUHEAP_COLD idle_span look_for_idle(lane_mask here, demand d, unsigned pages) {
     warp_group const g{here};
     uint64_t const classes = g.from_leader(active_classes().load()) & ~(uint64_t{1} << d.size_class());
-    unsigned const num = simt::popcount(classes), shards = at.num_shards() - 1, total = num << at.lg_shards;
+    unsigned const num = simt::popcount(classes), shards = at.num_shards(), turns = (num + g.size() - 1) / g.size();
     idle_span best{};
     // Ends: `looks` rises.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = g.rank(), looks = 0; looks < looks_for_idle; ++looks) {
-      if (!simt::any_of(here, i < total && best.worth == 0) || simt::any_of(here, best.worth != 0)) break;
-      // The four loads are in flight together. relaxed: the exchange decides.
-      idle_span seen[4];
-      for (idle_span& s : seen) {
-        if (i < total) {
-          s.c = simt::nth_set_bit(classes, i % num);
-          s.k = (d.shard() + i / num) & shards;
-          s.word = at.shard(s.c, s.k).load(simt::relaxed);
+    for (unsigned looks = 0; looks < looks_for_idle && num != 0 && looks / turns * 4 < shards; ++looks) {
+      unsigned const i = looks % turns * g.size() + g.rank(), from = looks / turns * 4;
+      if (i < num) {
+        unsigned const c = simt::nth_set_bit(classes, i);
+        // The four loads are in flight together. relaxed: the exchange decides. If the class has fewer than four shards, some are loaded
+        // twice.
+        uint64_t words[4];
+        for (unsigned j = 0; j < 4; ++j) words[j] = at.shard(c, (d.shard() + from + j) & (shards - 1)).load(simt::relaxed);
+        // The first one that is long enough, or else the longest. The spans of a class are as long as their numbers of slots.
+        unsigned const each = size_classes::slot_bytes(c), enough = (pages << at.page_shift) / each;
+        for (unsigned j = 0; j < 4; ++j) {
+          shard_word const w{words[j]}, so_far{best.word};
+          if (!w.is_reused() && w.next() == 0 && w.num_slots() > so_far.num_slots() && so_far.num_slots() <= enough)
+            best = {w.bits, c << 4 | ((d.shard() + from + j) & (shards - 1))};
         }
-        i += g.size();
+        best.where |= worth_of_idle(pages_of(uint64_t{shard_word{best.word}.num_slots()} * each, at.page_shift), pages) << 10;
       }
-      for (idle_span& s : seen) {
-        shard_word const w{s.word};
-        if (!w.has_span() || w.is_reused() || w.next() != 0) continue;
-        s.worth = worth_of_idle(pages_of(uint64_t{w.num_slots()} * size_classes::slot_bytes(s.c), at.page_shift), pages);
-        if (s.worth > best.worth) best = s;
-      }
+      if (simt::any_of(here, best.worth() != 0)) break;
+      best = {};
     }
     return best;
   }
-  // Takes the idle span of `w` from shard k of class c, and refills shard d.shard() with as much of it as `pages` pages need; the rest of
-  // its memory becomes free. Returns the span as refill() does, and the relocation is ended; 0 if it did not get the span, or if the span
-  // does not suit the class d.size_class(), and became free. `is_open` says whether a relocation is open. The thread with the refill duty.
-  GPUHEAP_COLD uint64_t take_idle(demand d, shard_word old, unsigned pages, shard_word w, unsigned c, unsigned k, bool& is_open) {
+  // Takes the idle span of `w` from its shard, `where` = {class : 6, shard : 4}, and refills shard d.shard() with as much of it as `pages`
+  // pages need; the rest of its memory becomes free. Returns the span as refill() does, and the relocation is ended. Returns 0 if the span
+  // was gone, or if it does not suit the class d.size_class(), and became free. `is_open` says whether a relocation is open. The thread
+  // with the refill duty.
+  GPUHEAP_COLD uint64_t take_idle(demand d, shard_word old, unsigned pages, shard_word w, unsigned where, bool& is_open) {
+    unsigned const c = where >> 4, k = where & 15;
     if (!is_open) relocations().begin();
     is_open = true;
     uint64_t expected = w.bits;
     // consume_release: as in drain(). The whole word is compared, so no slot of the span is claimed.
     if (!at.shard(c, k).compare_exchange(expected, 0, simt::consume_release, simt::consume)) return 0;
-    unsigned const mine = d.size_class(), page = w.page();
-    // relaxed: this thread alone holds the active span, so its class and length do not change.
-    span_header const h{at.header(page).load(simt::relaxed)};
+    unsigned const page = w.page();
+    span_header const h{take_apart(page, w.num_slots())};
     bool const of_segments = h.of_segments();
     unsigned const lg_unit = of_segments ? at.lg_pages : 0, wanted = (pages + (1u << lg_unit) - 1) >> lg_unit;
-    unsigned const most = of_segments ? at.max_span_segments(mine) : wanted;
-    unsigned kept = wanted < h.length() ? wanted : h.length();
-    if (most < kept) kept = most;
-    unsigned const num_slots = at.span_slots(mine, kept, of_segments);
-    if (num_slots == 0 || w.num_slots() != at.span_slots(h)) {
-      finish_drained(w.bits, c);
+    unsigned const most = of_segments ? at.max_span_segments(d.size_class()) : wanted, suits = wanted < most ? wanted : most;
+    unsigned const kept = suits < h.length() ? suits : h.length();
+    if (at.span_slots(d.size_class(), kept, of_segments) == 0) {
+      release_units(page, h, 0);
       return 0;
     }
-    if (!of_segments) kept = at.units_for(mine, num_slots, false);
-    // relaxed, all: the exchange in install() publishes what this thread writes. If another thread sets `relist` in the header meanwhile,
-    // it stays set. The old class's list must not have the page any more, as in release().
-    at.partial_tree(c).erase(page);
-    at.slots_of(page).unprepare(w.num_slots());
-    at.slots_of(page).prepare(num_slots);
-    at.header(page).fetch_add(span_header::new_span(mine, kept, of_segments, h.generation() + 1).bits - h.bits, simt::relaxed);
-    bool const is_successor = old.has_span() && d.lg_shards() != 0;
-    this->write_tags(page, of_segments, span_tag::of_slots(mine, kept, d.shard(), true).as_successor(is_successor), kept);
-    this->clear_tags(page, of_segments, kept, h.length(), 1);
-    shard_word const next = shard_word::of_span(page, num_slots);
-    this->install(d, next);
-    // relaxed, both: hints.
-    this->held_pages(c).fetch_sub(kept << lg_unit, simt::relaxed);
-    this->held_pages(mine).fetch_add(kept << lg_unit, simt::relaxed);
-    if (kept != h.length()) {
-      unsigned const due = this->release_memory(page + (kept << lg_unit), h.length() - kept, of_segments, c);
-      if (due != segment_map::none) this->rejoin(due);
-    }
-    this->retire(d, old, next, true);
+    // relaxed, both: hints. finish_new_span() subtracts the free pages again, and counts them as the other class's.
+    segments().count_free(kept << lg_unit);
+    held_pages(c).fetch_sub(kept << lg_unit, simt::relaxed);
+    typename refills<Named>::slow_refill f{d, old, 0, refill_result::of(0, true), {page >> lg_unit, kept, of_segments, false}};
+    f.got = refill_result::of(this->prepare(f).bits, true);
+    // publish() ends the relocation. The rest of the memory has one of its own.
+    if (kept != h.length()) relocations().begin();
+    uint64_t const next = this->publish(f);
     is_open = false;
-    return next.bits;
+    if (kept != h.length()) {
+      release_units(page, h, kept);
+      relocations().end();
+    }
+    return next;
   }
 
   // Whether a shard of class c has a span. A span that is being reset counts, since it leaves its shard only for a moment. A shard that is
