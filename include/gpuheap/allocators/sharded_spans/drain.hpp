@@ -164,7 +164,6 @@ struct drains : refills<Named> {
     uint64_t const classes = g.from_leader(active_classes().load()) & ~(uint64_t{1} << d.size_class());
     unsigned const num = simt::popcount(classes), shards = at.num_shards(), turns = (num + g.size() - 1) / g.size();
     idle_span best{};
-    // Ends: `looks` rises.
     GPUHEAP_NO_UNROLL
     for (unsigned looks = 0; looks < looks_for_idle && num != 0 && looks / turns * 4 < shards; ++looks) {
       unsigned const i = looks % turns * g.size() + g.rank(), from = looks / turns * 4;
