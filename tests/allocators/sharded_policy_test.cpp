@@ -353,6 +353,15 @@ TEST(ShardedPolicy, EveryPlaceLiesInTheTree) {
     }
   }
 }
+TEST(ShardedPolicy, RefillsThatLostTheirRowsLookAtDifferentPlaces) {
+  std::set<unsigned> places;
+  for (unsigned c = 0; c < classes::count; ++c) {
+    EXPECT_LT(sharded::bit_after_loss(c, 15), 64u);
+    places.insert(sharded::bit_after_loss(c, 0));
+    EXPECT_NE(sharded::bit_after_loss(c, 0), sharded::bit_after_loss(c, 1));
+  }
+  EXPECT_GE(places.size(), 35u) << "of 60 classes and 64 places";
+}
 TEST(ShardedPolicy, ARowIsFoundFromItsPlaceOn) {
   auto const is = [](sharded::free_row row, unsigned first, unsigned length) { return row.first == first && row.length == length; };
   EXPECT_TRUE(is(sharded::find_row(0xff00, 4, 0, true), 8, 4));

@@ -306,6 +306,11 @@ struct row_place {
           (nth - leaves_before * (64 / n)) * n, step == 0 ? 1 : step};
 }
 
+// The bit of a leaf from which on the refill of shard k of class c looks, once it has lost a row to another refill. In a small launch whose
+// lanes ask for several classes, the refills of these classes all begin at the lowest row. Those that lose it look in the next leaf at the
+// same time. Without different places there, they would lose again and again.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned bit_after_loss(unsigned c, unsigned k) { return ((c * 0x9e3779b9u >> 16) + k) % 64; }
+
 // A row of free segments.
 struct free_row {
   unsigned first, length;  // 0 if there is no row

@@ -77,12 +77,12 @@ struct refills : partial_choice<Named> {
     unsigned n = plan.segments;
     if (n == 0) return slow_path.bits;
     row_place const place = place_row(n, c, k, at.num_shards(), leaves, low_leaves, large && !d.is_uniform(), d.lg_shards() != 0);
-    unsigned leaf = place.leaf, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
+    unsigned leaf = place.leaf, bit = place.bit, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
     // A claim fails only if another thread takes a segment of the row, which is that thread's progress.
     GPUHEAP_NO_UNROLL
     for (unsigned passes = 0; passes < 32; ++passes) {
-      free_row const row = find_row(bits, n, place.bit, large);
+      free_row const row = find_row(bits, n, bit, large);
       // Before a shorter row will do, the slow path looks for an idle span.
       if (over != 0 && row.length < n && (row.length != 0 || looks == looks_for_row)) break;
       if (row.length == 0) {
@@ -93,7 +93,7 @@ struct refills : partial_choice<Named> {
         for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf((leaf + (j + 1) * place.step) % leaves).load(simt::relaxed);
         unsigned j = 0;
         // Ends: `j` rises to 3.
-        while (j < 3 && find_row(ahead[j], n, place.bit, large).length == 0) ++j;
+        while (j < 3 && find_row(ahead[j], n, bit, large).length == 0) ++j;
         leaf = (leaf + (j + 1) * place.step) % leaves;
         bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
       } else {
@@ -110,6 +110,7 @@ struct refills : partial_choice<Named> {
         relocations().end();
         leaf = (leaf + place.step) % leaves;
         bits = whole.leaf(leaf).load(simt::relaxed);
+        if (!large && !d.is_uniform()) bit = bit_after_loss(c, k);
       }
     }
     return slow_path.bits;
