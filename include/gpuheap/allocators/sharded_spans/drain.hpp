@@ -131,31 +131,33 @@ struct drains : refills<Named> {
     unsigned where = 0;
     [[nodiscard]] GPUHEAP_HD constexpr unsigned worth() const { return where >> 10; }
   };
-  // Takes over an idle span of another class for each lane whose `offered`, the result of its refill(), says so. All lanes of `here` call,
-  // each on its own heap, and work for one such lane after the other. Returns the lane's span as refill() does, or 0 if it got none.
-  // `is_open`: whether this lane has opened a relocation. If it gets a span, this function ends the relocation.
-  GPUHEAP_COLD uint64_t take_idle_spans(lane_mask here, demand d, shard_word old, refill_result offered, bool& is_open) {
-    uint64_t next = 0;
+  using refill_state = typename refills<Named>::slow_refill;
+  // Takes an idle span of another class for each lane whose `offered`, the result of its refill(), says so. All lanes of `here` call, each
+  // on its own heap, and work for one such lane after the other. `f`: the lane's refill. If it gets a span, f.got is the span, a relocation
+  // is open, and the result is the header that the span had: the caller calls publish_idle(). Otherwise the result is 0, and f.got says
+  // whether a relocation is open.
+  GPUHEAP_COLD uint64_t take_idle_spans(lane_mask here, refill_state& f, refill_result offered) {
+    uint64_t taken = 0;
     GPUHEAP_NO_UNROLL
     for (lane_mask rest = simt::ballot(here, offered.takes_over()); rest != 0; rest &= rest - 1) {
       unsigned const lane = simt::lowest_bit(rest), pages = simt::shuffle(here, offered.pages(), lane);
       bool const owns = simt::lane_id() == lane;
       auto* const theirs = reinterpret_cast<drains*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
-      idle_span mine = theirs->look_for_idle(here, {simt::shuffle(here, d.bits, lane)}, pages);
+      idle_span mine = theirs->look_for_idle(here, {simt::shuffle(here, f.d.bits, lane)}, pages);
       bool finds = false;
       // Ends: each pass clears the worth of one lane's find.
       GPUHEAP_NO_UNROLL
       for (lane_mask best; !finds && (best = refills<Named>::best_of(here, mine.worth())) != 0;) {
         unsigned const from = simt::lowest_bit(best), where = simt::shuffle(here, mine.where, from);
         shard_word const w{simt::shuffle(here, mine.word, from)};
-        if (owns) next = take_idle(d, old, pages, w, where & 0x3ff, is_open);
-        finds = simt::any_of(here, owns && next != 0);
+        if (owns) taken = take_idle(f, pages, w, where & 0x3ff);
+        finds = simt::any_of(here, owns && taken != 0);
         if (simt::lane_id() == from) mine.where = 0;
       }
       // relaxed: a hint.
       if (owns && !finds) this->last_without_idle().store(simt::launch_id(), simt::relaxed);
     }
-    return next;
+    return taken;
   }
   // Looks for idle spans of other classes for the demand d. Each lane returns its best find. Each lane looks at the shards of one class,
   // from the number of the demand's shard on: shards that are refilled at the same time find different spans.
@@ -187,40 +189,40 @@ struct drains : refills<Named> {
     }
     return best;
   }
-  // Takes the idle span of `w` from its shard, `where` = {class : 6, shard : 4}, and refills shard d.shard() with as much of it as `pages`
-  // pages need; the rest of its memory becomes free. Returns the span as refill() does, and the relocation is ended. Returns 0 if the span
-  // was gone, or if it does not suit the class d.size_class(), and became free. `is_open` says whether a relocation is open. The thread
-  // with the refill duty.
-  GPUHEAP_COLD uint64_t take_idle(demand d, shard_word old, unsigned pages, shard_word w, unsigned where, bool& is_open) {
-    unsigned const c = where >> 4, k = where & 15;
-    if (!is_open) relocations().begin();
-    is_open = true;
+  // Takes the idle span of `w` from its shard, `where` = {class : 6, shard : 4}, for the refill f, which needs `pages` pages. Opens a
+  // relocation, unless f.got says that one is open. Returns the span's header, and f.got is the new span. Returns 0 if the span was gone,
+  // or if it does not suit the refill's class, and became free. The thread with the refill duty.
+  GPUHEAP_COLD uint64_t take_idle(refill_state& f, unsigned pages, shard_word w, unsigned where) {
+    if (!f.got.is_open()) relocations().begin();
+    f.got = refill_result::of(0, true);
+    unsigned const page = w.page(), c = f.d.size_class();
     uint64_t expected = w.bits;
     // consume_release: as in drain(). The whole word is compared, so no slot of the span is claimed.
-    if (!at.shard(c, k).compare_exchange(expected, 0, simt::consume_release, simt::consume)) return 0;
-    unsigned const page = w.page();
+    if (!at.shard(where >> 4, where & 15).compare_exchange(expected, 0, simt::consume_release, simt::consume)) return 0;
     span_header const h{take_apart(page, w.num_slots())};
     bool const of_segments = h.of_segments();
     unsigned const lg_unit = of_segments ? at.lg_pages : 0, wanted = (pages + (1u << lg_unit) - 1) >> lg_unit;
-    unsigned const most = of_segments ? at.max_span_segments(d.size_class()) : wanted, suits = wanted < most ? wanted : most;
+    unsigned const most = of_segments ? at.max_span_segments(c) : wanted, suits = wanted < most ? wanted : most;
     unsigned const kept = suits < h.length() ? suits : h.length();
-    if (at.span_slots(d.size_class(), kept, of_segments) == 0) {
+    if (at.span_slots(c, kept, of_segments) == 0) {
       release_units(page, h, 0);
       return 0;
     }
     // relaxed, both: hints. finish_new_span() subtracts the free pages again, and counts them as the other class's.
     segments().count_free(kept << lg_unit);
-    held_pages(c).fetch_sub(kept << lg_unit, simt::relaxed);
-    typename refills<Named>::slow_refill f{d, old, 0, refill_result::of(0, true), {page >> lg_unit, kept, of_segments, false}};
+    held_pages(where >> 4).fetch_sub(kept << lg_unit, simt::relaxed);
+    f.claimed = {page >> lg_unit, kept, of_segments, false};
     f.got = refill_result::of(this->prepare(f).bits, true);
-    // publish() ends the relocation. The rest of the memory has one of its own.
-    if (kept != h.length()) relocations().begin();
+    return h.bits;
+  }
+  // Publishes the span that take_idle() got, and releases the rest of its memory. `header`: the result of take_idle(). Returns the span as
+  // refill() does, and the relocation is ended. One thread.
+  GPUHEAP_COLD uint64_t publish_idle(refill_state& f, span_header header) {
+    // publish() ends the relocation of take_idle(). The rest of the memory has one of its own.
+    relocations().begin();
     uint64_t const next = this->publish(f);
-    is_open = false;
-    if (kept != h.length()) {
-      release_units(page, h, kept);
-      relocations().end();
-    }
+    if (f.claimed.length != header.length()) release_units(shard_word{next}.page(), header, f.claimed.length);
+    relocations().end();
     return next;
   }
 
