@@ -206,6 +206,8 @@ TEST(ShardedPolicy, IdleSpansAreTakenOverWhileLittleIsFreeAndAShareOfItIsTooShor
   EXPECT_EQ(plan_refill<shipped>(in).takes_over, 0u);
   in.others_idle = true;
   EXPECT_EQ((plan_refill<sharded::tuning{.take_over_divisor = 0}>(in).takes_over), 0u);
+  in.is_uniform = false;
+  EXPECT_EQ(plan_refill<shipped>(in).takes_over, 0u) << "the launch needs the other classes' spans itself";
   in = lone_warp();
   in.others_idle = true;
   in.free_pages = 1000;

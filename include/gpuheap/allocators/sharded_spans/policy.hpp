@@ -259,11 +259,13 @@ template <tuning Tuning>
   if (n == 0 && (in.is_large_launch || (ample && free_segments > Tuning.shared_span_divisor() * 4))) n = 1;
   if (n > in.max_segments) n = in.max_segments;
   // While little memory is free, it is scattered, and idle spans of other classes may hold more. So a refill takes one of these over if its
-  // span would be shorter than the launch needs: for want of free pages, or, on the fast path, of a long row.
-  bool const may_take = in.others_idle && Tuning.take_over_divisor != 0 && in.free_pages < in.all_pages / Tuning.take_over_divisor;
+  // span would be shorter than the launch needs: for want of free pages, or, on the fast path, of a long row. A launch that asks for
+  // several classes takes none over, since it needs the idle spans of these classes itself.
+  bool const may_take =
+      in.others_idle && in.is_uniform && Tuning.take_over_divisor != 0 && in.free_pages < in.all_pages / Tuning.take_over_divisor;
   unsigned const demand = at_most_longest<Tuning>(in, demanded_pages(in));
   bool const is_short = pages < demand;
-  unsigned const takes_over = may_take && (is_short || n != 0) ? (is_short ? demand : pages) : 0;
+  unsigned const takes_over = may_take && (is_short || n != 0) ? demand : 0;
   // The fast path needs a whole segment that is free.
   bool const fast = !reuses && free_segments != 0 && !(takes_over != 0 && is_short);
   return {pages, fast ? n : 0, takes_over, reuses, in.free_pages < in.all_pages / low_memory_divisor, first_refill && !in.has_partial};
@@ -309,7 +311,7 @@ struct row_place {
 // The bit of a leaf from which on the refill of shard k of class c looks, once it has lost a row to another refill. In a small launch whose
 // lanes ask for several classes, the refills of these classes all begin at the lowest row. Those that lose it look in the next leaf at the
 // same time. Without different places there, they would lose again and again.
-[[nodiscard]] GPUHEAP_HD constexpr unsigned bit_after_loss(unsigned c, unsigned k) { return ((c * 0x9e3779b9u >> 16) + k) % 64; }
+[[nodiscard]] GPUHEAP_HD constexpr unsigned bit_after_loss(unsigned c, unsigned k) { return ((c * 0x9e3779b9u >> 26) + k) % 64; }
 
 // A row of free segments.
 struct free_row {

@@ -83,8 +83,8 @@ struct refills : partial_choice<Named> {
     GPUHEAP_NO_UNROLL
     for (unsigned passes = 0; passes < 32; ++passes) {
       free_row const row = find_row(bits, n, bit, large);
-      // Before a shorter row will do, the slow path looks for an idle span.
-      if (over != 0 && row.length < n && (row.length != 0 || looks == looks_for_row)) break;
+      // Before a row will do that is too short for the launch, the slow path looks for an idle span.
+      if (row.length < n && row.length << at.lg_pages < over && (row.length != 0 || looks == looks_for_row)) break;
       if (row.length == 0) {
         if (looks == looks_for_row && n > 1) n >>= 1;
         if (looks++ == looks_for_row + looks_for_half) break;
