@@ -70,7 +70,12 @@ MUTANTS = [
         "    this->clear_tags(page, h.of_segments(), 0, h.length(), 1);\n",
         "",
     ),
-    Mutant("what is left of a span that is taken over is lost", DRAIN, "    if (f.claimed.length != header.length()) release_units(shard_word{next}.page(), header, f.claimed.length);\n", ""),
+    Mutant(
+        "what is left of a span that is taken over is lost",
+        DRAIN,
+        "    if (f.claimed.length != header.length()) release_units(shard_word{next}.page(), header, f.claimed.length);\n",
+        "",
+    ),
     Mutant("a free of a warp's lanes does not wait for them", HEAP, "    if (several) simt::sync_warp(here);\n    simt::fence", "    simt::fence"),
     Mutant(
         "a group that became free is counted without order",
