@@ -75,6 +75,11 @@ struct held_share {
       *title = "small launches take a 32nd of what their class holds, and not half, if that is more than four of them need";
   static constexpr sharded::tuning tuned{.held_divisor = 32};
 };
+struct take_over {
+  static constexpr char const *name = "without_take_over",
+                              *title = "idle spans of other classes stay theirs, until a search finds no memory";
+  static constexpr sharded::tuning tuned{.take_over_divisor = 0};
+};
 struct unused_first {
   static constexpr char const *name = "without_unused_first", *title = "small launches reuse partial spans though unused memory abounds";
   static constexpr sharded::tuning tuned{.ample_eighths = 0};
@@ -91,6 +96,7 @@ using without_waiting = variation<ideas::waiting>;
 using without_memory_of_refusals = variation<ideas::memory_of_refusals>;
 using without_resets = variation<ideas::resets>;
 using without_held_share = variation<ideas::held_share>;
+using without_take_over = variation<ideas::take_over>;
 using without_unused_first = variation<ideas::unused_first>;
 
 }  // namespace gpuheap::bench

@@ -17,8 +17,13 @@ namespace simt = gpuheap::simt;
 // As it is shipped, and eager: short spans, shards for a few warps, reuse of nearly full spans, a search after two polls. So whatever
 // happens to a span happens all the time.
 using plain = gpuheap::sharded_spans;
-using eager = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{
-    .lg_span_slots = 6, .span_free_divisor = 1, .reuse_free_divisor = 8, .partial_samples = 3, .lg_large_launch = 1, .wait_polls = 2}>;
+using eager = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.lg_span_slots = 6,
+                                                                    .span_free_divisor = 1,
+                                                                    .reuse_free_divisor = 8,
+                                                                    .partial_samples = 3,
+                                                                    .lg_large_launch = 1,
+                                                                    .wait_polls = 2,
+                                                                    .take_over_divisor = 1}>;
 
 // A heap of fixed size.
 template <class Allocator>

@@ -17,7 +17,7 @@ class ShardedIdeas : public ::testing::Test {};
 
 using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_long_spans, bench::without_reuse,
                              bench::without_cursor, bench::without_waiting, bench::without_memory_of_refusals, bench::without_resets,
-                             bench::without_held_share, bench::without_unused_first>;
+                             bench::without_held_share, bench::without_take_over, bench::without_unused_first>;
 TYPED_TEST_SUITE(ShardedIdeas, all);
 
 TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {
@@ -271,6 +271,56 @@ TEST(ShardedAmpleMemory, PartialSpansAreReusedOnceHalfIsHeld) {
   EXPECT_LT(rounds_that_leave_a_quarter<a_quarter>(steady_bytes, 12).held, half.held);
 }
 
+// ---- idle spans of other classes
+
+struct idle_outcome {
+  unsigned taken = 0;    // shards of the first sizes that lost their spans to the last size
+  bool repeats = false;  // the second launch of the last size got the blocks of the first
+};
+// Twelve sizes fill a sixth of the heap each, one after the other, and give all of it back, until their idle spans hold most of the heap.
+// Then another size asks for a 16th of it.
+template <class Allocator>
+idle_outcome another_size_after_twelve() {
+  fixed_heap<Allocator> heap{64 << 20};
+  auto const& at = heap.view.geometry();
+  unsigned refused = 0;
+  auto const launch = [&](unsigned bytes, std::size_t part) {
+    std::vector<void*> blocks(at.heap_bytes() / part / bytes);
+    auto const num = static_cast<unsigned>(blocks.size());
+    gpuheap::launch(num, take_all<Allocator>{heap.view, blocks.data(), bytes}, {.block_threads = 256});
+    EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
+    EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()).size(), blocks.size());
+    EXPECT_EQ(heap.view.verify().problem, "");
+    gpuheap::launch(num, deallocate_from<Allocator>{heap.view, blocks.data(), 0, &refused}, {.block_threads = 256});
+    auto const found = heap.view.verify();
+    EXPECT_EQ(found.problem, "");
+    EXPECT_EQ(found.live_slots, 0u);
+    return std::set<void*>(blocks.begin(), blocks.end());
+  };
+  auto const shards_with_spans = [&] {
+    unsigned num = 0;
+    unsigned const own = gpuheap::structures::size_classes::class_of(512);
+    for (unsigned c = 0; c < at.num_classes; ++c) {
+      for (unsigned k = 0; k < at.num_shards() && c != own; ++k)
+        num += gpuheap::structures::shard_word{at.shard(c, k).load(simt::relaxed)}.has_span();
+    }
+    return num;
+  };
+  for (unsigned bytes : {1024u, 1280u, 1536u, 1792u, 2048u, 2560u, 3072u, 3584u, 4096u, 5120u, 6144u, 7168u}) (void)launch(bytes, 6);
+  unsigned const before = shards_with_spans();
+  auto const first = launch(512, 16);
+  idle_outcome result{before - shards_with_spans()};
+  result.repeats = launch(512, 16) == first;
+  EXPECT_EQ(refused, 0u);
+  return result;
+}
+TEST(ShardedIdleSpans, AreTakenOverWhileMemoryIsShort) {
+  idle_outcome const found = another_size_after_twelve<plain>();
+  EXPECT_GE(found.taken, 1u);
+  EXPECT_TRUE(found.repeats) << "one span for each shard serves the launch";
+  EXPECT_EQ(another_size_after_twelve<bench::without_take_over>().taken, 0u);
+}
+
 // ---- which span is reused
 
 // One thread takes blocks of a size until it is refused.
@@ -298,7 +348,7 @@ struct acquire_one {
   GPUHEAP_FN void operator()(unsigned i) const {
     using gpuheap::sharded::refill_result;
     auto const offered =
-        i == owner ? refill_result::on_slow_path(1, true, memory_is_low, false, heap.control_block()->cursor[c]) : refill_result{};
+        i == owner ? refill_result::on_slow_path(1, true, memory_is_low, false, heap.control_block()->cursor[c], false) : refill_result{};
     auto const got =
         heap.control_block()->acquire_best_partial(simt::active_mask(), gpuheap::sharded::demand::of(c, 0, 1, 1, 0, 0, false), offered);
     if (i == owner) *found = got;
@@ -421,7 +471,7 @@ struct refill_from_list {
   GPUHEAP_FN void operator()(unsigned i) const {
     using namespace gpuheap::sharded;
     auto const d = demand::of(c, 0, 0, 1, 0, 0, false);
-    auto const how = i == 0 ? refill_result::on_slow_path(1, true, true, false, 0) : refill_result{};
+    auto const how = i == 0 ? refill_result::on_slow_path(1, true, true, false, 0, false) : refill_result{};
     refill_result const reused{heap.control_block()->acquire_best_partial(simt::active_mask(), d, how)};
     if (i == 0) *found = heap.control_block()->refill_slowly(d, {}, how, reused);
   }

@@ -39,6 +39,7 @@ refill_input lone_warp() {
           .free_pages = 65536,
           .held_pages = 0,
           .has_partial = false,
+          .others_idle = false,
           .failures = {}};
 }
 refill_input large_launch() {
@@ -72,7 +73,10 @@ void for_all_inputs(Visit visit) {
               in.is_large_launch = sharded::is_large_launch<shipped>(warps, 4);
               in.lg_shards = in.is_large_launch ? 2 : warps % 3;
               in.has_partial = (held & 1) != 0;
-              visit(in);
+              for (bool const others : {false, true}) {
+                in.others_idle = others;
+                visit(in);
+              }
             }
           }
         }
@@ -89,6 +93,11 @@ void expect_promises() {
     ASSERT_GE(std::uint64_t{plan.pages} << in.page_shift, in.slot_bytes) << "no slot fits";
     ASSERT_LT(plan.pages, 1u << 24) << "a refill_result has 24 bits for it";
     ASSERT_LE(plan.segments, std::min(64u, in.max_segments));
+    if (plan.takes_over != 0) {
+      ASSERT_TRUE(in.others_idle);
+      ASSERT_GE(std::uint64_t{plan.takes_over} << in.page_shift, in.slot_bytes) << "no slot fits";
+      ASSERT_LT(plan.takes_over, 1u << 24) << "a refill_result has 24 bits for it";
+    }
     if (plan.reuses) {
       ASSERT_EQ(plan.segments, 0u);
       ASSERT_TRUE(in.has_partial);
@@ -172,6 +181,52 @@ TEST(ShardedPolicy, WithoutAWholeSegmentTheSlowPathIsTaken) {
   EXPECT_TRUE(plan_refill<shipped>(in).memory_is_low);
   in.free_pages = 64;
   EXPECT_EQ(plan_refill<shipped>(in).segments, 1u);
+}
+
+TEST(ShardedPolicy, IdleSpansAreTakenOverWhileLittleIsFreeAndAShareOfItIsTooShort) {
+  refill_input in = lone_warp();
+  // 3125 warps of 4 KiB in 16 shards: 6.3 segments for each.
+  in.warps = 3125;
+  in.lg_shards = 4;
+  in.slot_bytes = 4096;
+  in.max_segments = 64;
+  in.others_idle = true;
+  unsigned const demand = (6251u * 4096 / 32 * 33 + 65535) / 65536;
+  EXPECT_EQ(sharded::demanded_pages(in), demand);
+  EXPECT_EQ(plan_refill<shipped>(in).takes_over, 0u) << "half of the heap is free";
+  in.free_pages = in.all_pages / 4 - 1;
+  EXPECT_EQ(plan_refill<shipped>(in).takes_over, demand) << "if there is no long row";
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 7u);
+  in.free_pages = 64 * 100;
+  EXPECT_EQ(plan_refill<shipped>(in).takes_over, demand) << "a 32nd of the free pages is too little";
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 0u) << "so no row is looked for";
+  in.free_pages = 0;
+  EXPECT_EQ(plan_refill<shipped>(in).takes_over, demand);
+  in.others_idle = false;
+  EXPECT_EQ(plan_refill<shipped>(in).takes_over, 0u);
+  in.others_idle = true;
+  EXPECT_EQ((plan_refill<sharded::tuning{.take_over_divisor = 0}>(in).takes_over), 0u);
+  in.is_uniform = false;
+  EXPECT_EQ(plan_refill<shipped>(in).takes_over, 0u) << "the launch needs the other classes' spans itself";
+  in = lone_warp();
+  in.others_idle = true;
+  in.free_pages = 1000;
+  EXPECT_EQ(plan_refill<shipped>(in).takes_over, 0u) << "the pages that a lone warp needs are free";
+}
+TEST(ShardedPolicy, TheBestIdleSpanIsTheOneThatIsJustLongEnough) {
+  unsigned worth = 128;
+  for (unsigned const there : {100u, 120u, 200u, 800u, 99u, 70u, 50u}) {
+    EXPECT_LT(sharded::worth_of_idle(there, 100), worth) << there;
+    worth = sharded::worth_of_idle(there, 100);
+    EXPECT_GE(worth, 1u) << there;
+  }
+  EXPECT_EQ(sharded::worth_of_idle(49, 100), 0u) << "less than half of it";
+  for (unsigned pages = 1; pages < 5000; pages += pages < 100 ? 1 : 97) {
+    for (unsigned there = 1; there < 5000; there += there < 100 ? 1 : 89) {
+      EXPECT_LE(sharded::worth_of_idle(there, pages), 127u);
+      EXPECT_EQ(sharded::worth_of_idle(there, pages) != 0, there * 2 >= pages) << there << " for " << pages;
+    }
+  }
 }
 
 TEST(ShardedPolicy, ReuseFailuresPauseLongerEachTimeThatAnotherLaunchFails) {
@@ -299,6 +354,15 @@ TEST(ShardedPolicy, EveryPlaceLiesInTheTree) {
       }
     }
   }
+}
+TEST(ShardedPolicy, RefillsThatLostTheirRowsLookAtDifferentPlaces) {
+  std::set<unsigned> places;
+  for (unsigned c = 0; c < classes::count; ++c) {
+    EXPECT_LT(sharded::bit_after_loss(c, 15), 64u);
+    places.insert(sharded::bit_after_loss(c, 0));
+    EXPECT_NE(sharded::bit_after_loss(c, 0), sharded::bit_after_loss(c, 1));
+  }
+  EXPECT_GE(places.size(), 35u) << "of 60 classes and 64 places";
 }
 TEST(ShardedPolicy, ARowIsFoundFromItsPlaceOn) {
   auto const is = [](sharded::free_row row, unsigned first, unsigned length) { return row.first == first && row.length == length; };

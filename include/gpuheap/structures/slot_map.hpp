@@ -61,6 +61,14 @@ struct slot_map {
     if (n % words_per_group != 0) group(n / words_per_group).store(words_per_group - n % words_per_group, simt::relaxed);
   }
 
+  // Undoes prepare(). Called by one thread, which owns the span, and none of whose slots is claimed.
+  GPUHEAP_FN void unprepare(unsigned num_slots) const {
+    unsigned const n = words_for(num_slots);
+    // relaxed: as in prepare().
+    if (num_slots % slots_per_word != 0) at(n - 1).store(0, simt::relaxed);
+    if (n % words_per_group != 0) group(n / words_per_group).store(0, simt::relaxed);
+  }
+
   // The result of a change of a word's bits. `before`: the word before the change. `group_crossed`: give() made the word's group full, and
   // the caller must add 1 to the header's count; or take() made it no longer full, and the caller must subtract 1.
   struct change {

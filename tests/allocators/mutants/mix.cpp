@@ -15,8 +15,13 @@ namespace {
 namespace simt = gpuheap::simt;
 
 // Short spans, shards for a few warps, reuse of nearly full spans, a search after two polls: rare steps happen all the time.
-using eager = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{
-    .lg_span_slots = 6, .span_free_divisor = 1, .reuse_free_divisor = 8, .partial_samples = 3, .lg_large_launch = 1, .wait_polls = 2}>;
+using eager = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.lg_span_slots = 6,
+                                                                    .span_free_divisor = 1,
+                                                                    .reuse_free_divisor = 8,
+                                                                    .partial_samples = 3,
+                                                                    .lg_large_launch = 1,
+                                                                    .wait_polls = 2,
+                                                                    .take_over_divisor = 1}>;
 
 struct fixed_heap {
   explicit fixed_heap(std::size_t bytes)
@@ -99,6 +104,25 @@ struct drain {
   }
 };
 
+// Each warp asks for one of twelve sizes, another one in each round, and gives everything back. So the shards of the sizes that a round
+// leaves out have idle spans, and warps that lack memory take them over, while others claim from them.
+struct visit {
+  eager heap;
+  outcome* out;
+  unsigned round;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    unsigned const size = (i / 32 * 7 + round * (i / 32 % 3 + 1)) % 12, bytes = 120 + size * size * 24, words = bytes / 4;
+    auto* const block = static_cast<unsigned*>(heap.malloc(bytes));
+    if (block == nullptr) return;
+    count(out->served);
+    for (unsigned j = 0; j < words; j += 9) simt::plain_write(block[j], i + j);
+    for (unsigned j = 0; j < words; j += 9) {
+      if (simt::plain_read(block[j]) != i + j) return count(out->overwritten);
+    }
+    if (heap.free(block) != gpuheap::free_status::done) count(out->refused);
+  }
+};
+
 bool is_sound(eager const& heap, char const* when) {
   auto const found = heap.verify();
   if (found.problem.empty() && found.live_slots + found.large_allocations == 0) return true;
@@ -115,6 +139,19 @@ bool mix(unsigned heap_kib, unsigned threads, unsigned rounds, unsigned least, u
   }
   if (out.overwritten + out.refused + out.recognised != 0 || out.served == 0) {
     std::printf("%u blocks overwritten, %u frees refused, %u wrong ones accepted\n", out.overwritten, out.refused, out.recognised);
+    return false;
+  }
+  return true;
+}
+bool visits(unsigned heap_kib, unsigned threads) {
+  fixed_heap heap{std::size_t{heap_kib} << 10};
+  outcome out;
+  for (unsigned round = 0; round < 8; ++round) {
+    gpuheap::launch(threads, visit{heap.view, &out, round}, {.block_threads = 64});
+    if (!is_sound(heap.view, "after a visit")) return false;
+  }
+  if (out.overwritten + out.refused != 0 || out.served == 0) {
+    std::printf("visits: %u blocks overwritten, %u frees refused\n", out.overwritten, out.refused);
     return false;
   }
   return true;
@@ -145,7 +182,7 @@ int main(int argc, char** argv) {
   std::uint64_t const num_seeds = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 60;
   simt::exploration const result = simt::explore(num_seeds, [] {
     return mix(160, 128, 10, 200, 4000, true) && mix(256, 96, 10, 1, 64, false) && mix(512, 48, 8, 1000, 60000, false) && refill(100) &&
-           refill(6000);
+           refill(6000) && visits(192, 256) && visits(4096, 320);
   });
   std::printf("%llu schedules%s%s\n", static_cast<unsigned long long>(result.num_runs),
               result ? "" : ", the last of which failed: ", result ? "" : result.what.c_str());

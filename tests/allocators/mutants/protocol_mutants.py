@@ -57,6 +57,25 @@ MUTANTS = [
         "    if (crossed != 0) at.header(page).fetch_add(crossed * span_header::full_one, simt::relay);\n    if (kept",
         "    if (kept",
     ),
+    Mutant(
+        "an idle span is taken over without a look at later claims",
+        DRAIN,
+        "if (!at.shard(where >> 4, where & 15).compare_exchange(expected, 0, simt::consume_release, simt::consume)) return 0;",
+        "(void)expected;\n    at.shard(where >> 4, where & 15).store(0, simt::consume_release);",
+    ),
+    Mutant("an idle span that is taken apart keeps the end of its slots", DRAIN, "    at.slots_of(page).unprepare(num_slots);\n", ""),
+    Mutant(
+        "an idle span that is taken apart keeps its tags",
+        DRAIN,
+        "    this->clear_tags(page, h.of_segments(), 0, h.length(), 1);\n",
+        "",
+    ),
+    Mutant(
+        "what is left of a span that is taken over is lost",
+        DRAIN,
+        "    if (f.claimed.length != header.length()) release_units(shard_word{next}.page(), header, f.claimed.length);\n",
+        "",
+    ),
     Mutant("a free of a warp's lanes does not wait for them", HEAP, "    if (several) simt::sync_warp(here);\n    simt::fence", "    simt::fence"),
     Mutant(
         "a group that became free is counted without order",

@@ -291,7 +291,25 @@ struct control : large_allocations<Named> {
   GPUHEAP_COLD void refill_later(request& r) {
     refill_result reused{};
     if (simt::any_of(r.here, r.got.may_reuse())) reused.bits = this->acquire_best_partial(r.here, duty_of(r), r.got);
+    if (simt::any_of(r.here, r.got.takes_over() && !reused.span().has_span())) take_over(r, reused);
+    // A refill that got no idle span begins again, and accepts less.
+    if (r.duty && r.g.leads() && r.got.bits == 0) r.got.bits = this->refill(duty_of(r), r.claimed);
     if (r.got.takes_slow_path()) r.got.bits = this->refill_slowly(duty_of(r), r.claimed, r.got, reused);
+  }
+  // Gives idle spans of other classes to the refills that shall take them over and reuse no span. r.got becomes 0 for a refill that gets
+  // none.
+  GPUHEAP_COLD void take_over(request& r, refill_result& reused) {
+    bool const takes = r.got.takes_over() && !reused.span().has_span();
+    typename drains<Named>::refill_state f{duty_of(r), r.claimed, 0, refill_result::of(0, reused.is_open()), {}};
+    uint64_t const taken = this->take_idle_spans(r.here, f, takes ? r.got : refill_result{});
+    if (!takes) return;
+    reused = {};
+    r.got = {};
+    if (taken != 0) {
+      r.got.bits = this->publish_idle(f, {taken});
+    } else if (f.got.is_open()) {
+      relocations().end();
+    }
   }
   // Gives each group the span that its leader's refill has put into the shard.
   GPUHEAP_COLD void hand_out_refills(request& r) {

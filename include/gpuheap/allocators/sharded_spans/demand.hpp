@@ -63,16 +63,17 @@ struct demand {
 //   pages      from bit 8 on: the pages that a new span should have
 //   cursor     from bit 32 on: the page at which the last refill's samples of partial spans ended
 //   reuses, memory_is_low   as in refill_plan
+//   takes_over before it does, it shall look for an idle span of another class, of so many pages
 //   ending     the shard's span is used up, so the refill will open a relocation
 struct refill_result {
-  static constexpr uint64_t open = 1, stale = 2, slow_path = 4, reuses = 8, memory_is_low = 16, ending = 32;
+  static constexpr uint64_t open = 1, stale = 2, slow_path = 4, reuses = 8, memory_is_low = 16, ending = 32, over = 64;
   uint64_t bits = 0;
 
   [[nodiscard]] GPUHEAP_HD static constexpr refill_result of(uint64_t what, bool is_open) { return {what | (is_open ? open : 0)}; }
   [[nodiscard]] GPUHEAP_HD static constexpr refill_result on_slow_path(unsigned pages, bool reuses_first, bool is_memory_low,
-                                                                       bool ends_span, unsigned cursor) {
+                                                                       bool ends_span, unsigned cursor, bool takes_over) {
     return {uint64_t{cursor} << 32 | uint64_t{pages} << 8 | slow_path | (reuses_first ? reuses : 0) | (is_memory_low ? memory_is_low : 0) |
-            (ends_span ? ending : 0)};
+            (ends_span ? ending : 0) | (takes_over ? over : 0)};
   }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_open() const { return (bits & open) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_stale() const { return (bits & stale) != 0; }
@@ -80,6 +81,7 @@ struct refill_result {
 
   [[nodiscard]] GPUHEAP_HD constexpr bool takes_slow_path() const { return (bits & (slow_path | open)) == slow_path; }
   [[nodiscard]] GPUHEAP_HD constexpr bool may_reuse() const { return takes_slow_path() && (bits & reuses) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool takes_over() const { return takes_slow_path() && (bits & over) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_memory_low() const { return (bits & memory_is_low) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr bool ends_span() const { return (bits & ending) != 0; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned pages() const { return static_cast<unsigned>(bits) >> 8; }

@@ -22,6 +22,7 @@ struct tuning {
   unsigned partial_samples = 32;    // partial spans that a refill samples before it takes unused memory; 0: it reuses none
   unsigned lg_large_launch = 12;    // log2 of the warps of a large launch, whose spans are made for one launch
   unsigned wait_polls = 64;         // times that a warp polls the shard words for a refilled span, before it searches
+  unsigned take_over_divisor = 4;   // idle spans of other classes are taken over while less than 1/this of the pages are free; 0: none is
   // For small launches, which programs repeat many times:
   unsigned held_divisor = 2;   // a new span has at least 1/this of the pages that its class holds
   unsigned ample_eighths = 4;  // eighths of the heap's pages: while fewer are held, refills take unused memory and reuse no partial span
@@ -47,6 +48,7 @@ constexpr unsigned lg_min_shards = 2;           // log2 of the shards that a lar
 constexpr unsigned launches_per_span = 4;       // small launches that a new span lasts for, if they use one shard
 constexpr unsigned looks_for_row = 8;       // times that a refill looks at four more leaves for its row, before it accepts half of a row
 constexpr unsigned looks_for_half = 2;      // further such times, before it takes the slow path
+constexpr unsigned looks_for_idle = 8;      // times that a warp looks at four shard words in each lane for an idle span
 constexpr unsigned min_segment_pages = 52;  // a new span of fewer pages shares a segment with other spans
 constexpr unsigned segment_round_up = 48;   // a remainder of 64 - this pages or more becomes another segment
 // A tuning as a type with a short name. The name is part of the name of every kernel and function, and every object file contains those.
@@ -162,13 +164,15 @@ struct refill_input {
   unsigned free_pages;      // pages that belong to no span and to no large allocation
   unsigned held_pages;      // pages of the class's spans
   bool has_partial;         // the class may have a partial span
+  bool others_idle;         // another class has an active span, and no refill of this launch has looked for an idle one in vain
   reuse_failures failures;  // the record of the class
 };
-// The plan of a refill. `pages` holds one slot or more, and is below 2^24 (refill_result). `segments` is at most 64 and at most
-// max_segments, and 0 if `reuses`.
+// The plan of a refill. `pages` holds one slot or more, and so does `takes_over` unless it is 0; both are below 2^24 (refill_result).
+// `segments` is at most 64 and at most max_segments, and 0 if `reuses`.
 struct refill_plan {
   unsigned pages;         // pages that a new span should have: the slow path claims about so many
   unsigned segments;      // segments that the fast path claims side by side instead; 0: the slow path is taken
+  unsigned takes_over;    // pages that an idle span of another class should have, if the refill takes one over; 0: it takes none
   bool reuses;            // the slow path samples partial spans before it claims unused memory
   bool memory_is_low;     // partial spans with few free slots are worth a reuse, and half of a row will do after one look
   bool finds_no_partial;  // this is the launch's first refill of the class, and there is no partial span
@@ -185,6 +189,21 @@ template <tuning Tuning>
   return Tuning.ample_eighths != 0 && all_pages - free_pages < all_pages / 8 * Tuning.ample_eighths;
 }
 
+// Pages for the slots that the launch will ask of one shard, if every warp asks once as the caller's warp does.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned demanded_pages(refill_input const& in) {
+  unsigned const slots = static_cast<unsigned>(uint64_t{in.lanes} * in.warps >> in.lg_shards) + 1;
+  uint64_t const all = uint64_t{slots} * in.slot_bytes;
+  return pages_of(all + all / 32, in.page_shift);
+}
+// At most this many of `pages`: the longest span.
+template <tuning Tuning>
+[[nodiscard]] GPUHEAP_HD constexpr unsigned at_most_longest(refill_input const& in, unsigned pages) {
+  unsigned const most = pages_of(uint64_t{in.slot_bytes} << Tuning.lg_span_slots, in.page_shift);
+  if (most < pages) pages = most;
+  unsigned const longest = in.max_segments << in.lg_pages;
+  return longest != 0 && longest < pages ? longest : pages;
+}
+
 // Pages that a new span should have. plan_refill() rounds them to whole segments where the fast path claims the span.
 //
 // The length assumes that every warp of the launch asks once as the caller's warp does. So one or two spans of each shard serve a burst,
@@ -193,7 +212,7 @@ template <tuning Tuning>
 [[nodiscard]] GPUHEAP_HD constexpr unsigned span_pages(refill_input const& in) {
   unsigned const slots = static_cast<unsigned>(uint64_t{in.lanes} * in.warps >> in.lg_shards) + 1;
   uint64_t const all = uint64_t{slots} * in.slot_bytes;
-  unsigned pages = pages_of(all + all / 32, in.page_shift);
+  unsigned pages = demanded_pages(in);
   bool const large = in.is_large_launch, one_class = large ? in.is_uniform : in.lanes * 4 >= simt::warp_lanes * 3;
   unsigned const most_free = in.free_pages / (large && one_class ? Tuning.span_free_divisor : Tuning.shared_span_divisor());
   if (!large && most_free < pages && in.held_pages < pages) {
@@ -220,10 +239,7 @@ template <tuning Tuning>
   // page.
   unsigned const least = pages_of(uint64_t{in.asked == 0 ? 1 : in.asked} * in.slot_bytes, in.page_shift);
   if (pages < least) pages = least;
-  unsigned const most = pages_of(uint64_t{in.slot_bytes} << Tuning.lg_span_slots, in.page_shift);
-  if (most < pages) pages = most;
-  unsigned const longest = in.max_segments << in.lg_pages;
-  return longest != 0 && longest < pages ? longest : pages;
+  return at_most_longest<Tuning>(in, pages);
 }
 
 // Makes the plan of a refill. It decides on the length of a span too: the fast path claims whole segments, and those of a large launch
@@ -242,9 +258,25 @@ template <tuning Tuning>
   unsigned const free_segments = in.free_pages >> in.lg_pages;
   if (n == 0 && (in.is_large_launch || (ample && free_segments > Tuning.shared_span_divisor() * 4))) n = 1;
   if (n > in.max_segments) n = in.max_segments;
+  // While little memory is free, it is scattered, and idle spans of other classes may hold more. So a refill takes one of these over if its
+  // span would be shorter than the launch needs: for want of free pages, or, on the fast path, of a long row. A launch that asks for
+  // several classes takes none over, since it needs the idle spans of these classes itself.
+  bool const may_take =
+      in.others_idle && in.is_uniform && Tuning.take_over_divisor != 0 && in.free_pages < in.all_pages / Tuning.take_over_divisor;
+  unsigned const demand = at_most_longest<Tuning>(in, demanded_pages(in));
+  bool const is_short = pages < demand;
+  unsigned const takes_over = may_take && (is_short || n != 0) ? demand : 0;
   // The fast path needs a whole segment that is free.
-  bool const fast = !reuses && free_segments != 0;
-  return {pages, fast ? n : 0, reuses, in.free_pages < in.all_pages / low_memory_divisor, first_refill && !in.has_partial};
+  bool const fast = !reuses && free_segments != 0 && !(takes_over != 0 && is_short);
+  return {pages, fast ? n : 0, takes_over, reuses, in.free_pages < in.all_pages / low_memory_divisor, first_refill && !in.has_partial};
+}
+
+// How well an idle span of `there` pages of another class serves a refill that takes over `pages` pages: 0 if it is too short, otherwise 1
+// to 127. A span that is just long enough is the best.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned worth_of_idle(unsigned there, unsigned pages) {
+  if (there < pages) return there < pages - there ? 0 : there * 63 / pages;
+  unsigned const over = (there - pages) / ((pages + 7) / 8);
+  return 127 - (over < 63 ? over : 63);
 }
 
 // ---- the place of a new span
@@ -275,6 +307,11 @@ struct row_place {
   return {apart || low_leaves == 0 ? first_leaf(c, k, leaves) : (simt::lowest_bit(low_leaves) + leaves_before) % leaves,
           (nth - leaves_before * (64 / n)) * n, step == 0 ? 1 : step};
 }
+
+// The bit of a leaf from which on the refill of shard k of class c looks, once it has lost a row to another refill. In a small launch whose
+// lanes ask for several classes, the refills of these classes all begin at the lowest row. Those that lose it look in the next leaf at the
+// same time. Without different places there, they would lose again and again.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned bit_after_loss(unsigned c, unsigned k) { return ((c * 0x9e3779b9u >> 26) + k) % 64; }
 
 // A row of free segments.
 struct free_row {

@@ -45,6 +45,8 @@ struct refills : partial_choice<Named> {
     unsigned const held = held_pages(c).load(simt::relaxed), free = segments().free_hint(),
                    failures = failed_reuses_of(c).load(simt::relaxed), cursor = this->cursor_of(c).load(simt::relaxed);
     bool const has_partial = static_cast<int>(this->inactive_spans(c).load(simt::relaxed)) > 0;
+    uint64_t const others = active_classes().load() & ~(uint64_t{1} << c);
+    unsigned const without_idle = this->last_without_idle().load(simt::relaxed);
     shard_word const now{at.shard(c, k).load(simt::relaxed)};
     uint64_t const low_leaves = whole.mid(0).load(simt::relaxed);
 
@@ -65,19 +67,24 @@ struct refills : partial_choice<Named> {
                                                   .free_pages = free,
                                                   .held_pages = held,
                                                   .has_partial = has_partial,
+                                                  .others_idle = others != 0 && without_idle != simt::launch_id(),
                                                   .failures = {failures}});
     // relaxed: a hint.
     if (plan.finds_no_partial) failed_reuses_of(c).store(reuse_failures{failures}.no_partial_span(simt::launch_id()).bits, simt::relaxed);
-    refill_result const slow_path = refill_result::on_slow_path(plan.pages, plan.reuses, plan.memory_is_low, old.has_span(), cursor);
+    unsigned const over = plan.takes_over;
+    refill_result const slow_path =
+        refill_result::on_slow_path(over != 0 ? over : plan.pages, plan.reuses, plan.memory_is_low, old.has_span(), cursor, over != 0);
     unsigned n = plan.segments;
     if (n == 0) return slow_path.bits;
     row_place const place = place_row(n, c, k, at.num_shards(), leaves, low_leaves, large && !d.is_uniform(), d.lg_shards() != 0);
-    unsigned leaf = place.leaf, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
+    unsigned leaf = place.leaf, bit = place.bit, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
     // A claim fails only if another thread takes a segment of the row, which is that thread's progress.
     GPUHEAP_NO_UNROLL
     for (unsigned passes = 0; passes < 32; ++passes) {
-      free_row const row = find_row(bits, n, place.bit, large);
+      free_row const row = find_row(bits, n, bit, large);
+      // Before a row will do that is too short for the launch, the slow path looks for an idle span.
+      if (row.length < n && row.length << at.lg_pages < over && (row.length != 0 || looks == looks_for_row)) break;
       if (row.length == 0) {
         if (looks == looks_for_row && n > 1) n >>= 1;
         if (looks++ == looks_for_row + looks_for_half) break;
@@ -86,7 +93,7 @@ struct refills : partial_choice<Named> {
         for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf((leaf + (j + 1) * place.step) % leaves).load(simt::relaxed);
         unsigned j = 0;
         // Ends: `j` rises to 3.
-        while (j < 3 && find_row(ahead[j], n, place.bit, large).length == 0) ++j;
+        while (j < 3 && find_row(ahead[j], n, bit, large).length == 0) ++j;
         leaf = (leaf + (j + 1) * place.step) % leaves;
         bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
       } else {
@@ -103,6 +110,7 @@ struct refills : partial_choice<Named> {
         relocations().end();
         leaf = (leaf + place.step) % leaves;
         bits = whole.leaf(leaf).load(simt::relaxed);
+        if (!large && !d.is_uniform()) bit = bit_after_loss(c, k);
       }
     }
     return slow_path.bits;

@@ -64,7 +64,7 @@ struct resets : frees {
     if (taken != 0) publish_again(shard_word::of_span(shard_word{taken}.page(), shard_word{taken}.num_slots()).bits);
   }
 
- private:
+ protected:
   // Takes the span of `claimed` out of its shard, if no slot of the span is live. One thread. Returns the span as a shard word whose `next`
   // is the number of slots whose bits have to be reset; 0 if a slot is live. The shard does not become idle, so its class stays in the set
   // of classes with active spans (see erase_if_inactive()).

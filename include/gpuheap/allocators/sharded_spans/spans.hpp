@@ -48,6 +48,7 @@ struct alignas(128) spans {
   alignas(128) uint64_t relocation_word = 0;
   alignas(128) uint64_t active_word = 0;                       // bit c: a shard of class c may have a span
   alignas(128) uint64_t partial_word = 0;                      // bit c: class c may have a partial span
+  unsigned no_idle_in = ~0u;                                   // the last launch in which a refill looked for an idle span in vain
   alignas(128) unsigned held[size_classes::count]{};           // pages of each class's spans
   alignas(128) unsigned inactive[size_classes::count]{};       // spans of each class that are not active. May be below zero for a moment
   alignas(128) unsigned failed_reuses[size_classes::count]{};  // reuse_failures of each class
@@ -65,6 +66,7 @@ struct alignas(128) spans {
   [[nodiscard]] GPUHEAP_FN relocation_count relocations() { return {&relocation_word}; }
   [[nodiscard]] GPUHEAP_FN class_set active_classes() { return {&active_word}; }
   [[nodiscard]] GPUHEAP_FN class_set partial_classes() { return {&partial_word}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> last_without_idle() { return simt::global_ref<unsigned>{no_idle_in}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> held_pages(unsigned c) { return simt::global_ref<unsigned>{held[c]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> inactive_spans(unsigned c) { return simt::global_ref<unsigned>{inactive[c]}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<unsigned> failed_reuses_of(unsigned c) { return simt::global_ref<unsigned>{failed_reuses[c]}; }
