@@ -126,27 +126,13 @@ struct bitmap_tree {
   // did. Any thread.
   template <class Visit>
   GPUHEAP_FN bool for_each_leaf(unsigned start, Visit visit) const {
-    unsigned const m0 = start / 64;
-    bool wrapped = false;
-    // Ends: `m` rises to the end, once from m0, and after the wrap once from 0 to m0.
+    leaf_walk walk{start, start / 64};
+    // Ends: the walk does.
     GPUHEAP_NO_UNROLL
-    for (unsigned m = m0;;) {
-      m = next_mid(m);
-      if (m >= num_mids() || (wrapped && m > m0)) {
-        if (wrapped) return false;
-        wrapped = true;
-        m = 0;
-        continue;
-      }
-      // relaxed: a guess. The thread that takes a bit acquires.
-      word bits = mid(m).load(simt::relaxed);
-      if (m == m0) bits &= wrapped ? simt::low_bits(start % 64) : ~simt::low_bits(start % 64);
-      GPUHEAP_NO_UNROLL
-      for (; bits != 0; bits &= bits - 1) {
-        if (visit(m * 64 + simt::lowest_bit(bits))) return true;
-      }
-      ++m;
+    for (unsigned i; (i = next_of(walk)) != none;) {
+      if (visit(i)) return true;
     }
+    return false;
   }
 
   // A lane's result of bit_for_each(): a bit that was seen set, and a leaf that was seen empty although its summary bit was set.
@@ -173,10 +159,10 @@ struct bitmap_tree {
   // Whether any bit may be set. If false, no bit was set before the call, provided that no relocation was open and an acquire fence follows
   // the call. Any thread. After a search that found every leaf that it visited empty and cleared the leaves' summary bits, the answer is
   // false, even if top words have stale bits. A thread that searches until this answers false relies on that.
-  [[nodiscard]] GPUHEAP_FN bool maybe_any() const {
-    // Ends: `m` rises. relaxed: the caller's fence acquires.
+  [[nodiscard]] GPUHEAP_COLD bool maybe_any() const {
+    // relaxed: the caller's fence acquires.
     GPUHEAP_NO_UNROLL
-    for (unsigned m = next_mid(0); m < num_mids(); m = next_mid(m + 1)) {
+    for (unsigned m = 0; (m = next_mid(m)) < num_mids(); ++m) {
       if (mid(m).load(simt::relaxed) != 0) return true;
     }
     return false;
@@ -318,6 +304,35 @@ struct bitmap_tree {
   }
 
  private:
+  // The state of for_each_leaf(). It lies in the stack frame, so that the callers share next_of().
+  struct leaf_walk {
+    unsigned start, next;  // the first leaf; the next middle word
+    bool wrapped = false;
+    unsigned m = 0;  // the middle word that is walked
+    word bits = 0;   // its bits whose leaves were not visited
+  };
+  // The next leaf of a walk, or none.
+  GPUHEAP_COLD unsigned next_of(leaf_walk& walk) const {
+    unsigned const m0 = walk.start / 64;
+    // Ends: `m` rises to the end, once from m0, and after the wrap once from 0 to m0.
+    GPUHEAP_NO_UNROLL
+    while (walk.bits == 0) {
+      walk.m = next_mid(walk.next);
+      walk.next = walk.m + 1;
+      if (walk.m >= num_mids() || (walk.wrapped && walk.m > m0)) {
+        if (walk.wrapped) return none;
+        walk.wrapped = true;
+        walk.next = 0;
+        continue;
+      }
+      // relaxed: a guess. The thread that takes a bit acquires.
+      walk.bits = mid(walk.m).load(simt::relaxed);
+      if (walk.m == m0) walk.bits &= walk.wrapped ? simt::low_bits(walk.start % 64) : ~simt::low_bits(walk.start % 64);
+    }
+    unsigned const i = walk.m * 64 + simt::lowest_bit(walk.bits);
+    walk.bits &= walk.bits - 1;
+    return i;
+  }
   // Distributes the set bits of the lanes' words to the lanes in their order: bit b of a word i is i * 64 + b. Returns this lane's bit, or
   // none. `given` becomes the number of set bits. The time does not depend on how the bits lie in the words, since a whole launch may wait
   // for this function.

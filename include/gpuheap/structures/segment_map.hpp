@@ -90,8 +90,7 @@ struct segment_map {
 
   // ---- claims. If a claim changed any word, `relocation` is open afterwards. The caller ends it when other threads can find the claimed
   // memory in another structure. With `spread` 0 a claim takes the lowest place, so that addresses stay close together. Other values make
-  // claims begin at different places, so that many claims at once do not collide in one word. Callers wrap each of the three functions in a
-  // function that is not inlined.
+  // claims begin at different places, so that many claims at once do not collide in one word.
 
   // Claims whole segments with about `pages_wanted` pages together, at most `most` <= 64 segments. The number of segments is that of
   // pages_wanted + pages_wanted / 8 pages, rounded down. Claims nothing if the number is 0, or if no segment is whole.
@@ -162,7 +161,7 @@ struct segment_map {
   }
 
   // Takes pages of segment s: all of `mask` or none. If the segment is whole, the call breaks it. Called during a relocation.
-  GPUHEAP_COLD bool take_part(unsigned s, word mask) const {
+  GPUHEAP_FN bool take_part(unsigned s, word mask) const {
     // consume_release, both: as in claim_pages_of().
     word const before = pages_of(s).fetch_and(~mask, simt::consume_release);
     if ((before & mask) == mask) {
@@ -213,7 +212,7 @@ struct segment_map {
     return simt::popcount(mask);
   }
   // Puts back the segments `got` of leaf i, because a claim got fewer than it wanted.
-  GPUHEAP_COLD void put_back(unsigned i, word got, bool emptied) const {
+  GPUHEAP_FN void put_back(unsigned i, word got, bool emptied) const {
     if (emptied) whole.clear_stale(i);
     if (got != 0) whole.set_mask(i, got);
   }
@@ -306,7 +305,7 @@ struct segment_map {
     static constexpr unsigned most_losses = 4;
   };
   // Searches leaf i, from its highest segment down, for free pages that complete the extent. Returns the claimed first page or none.
-  [[nodiscard]] GPUHEAP_COLD unsigned look_in_leaf(extent_search& search, unsigned i) const {
+  [[nodiscard]] GPUHEAP_FN unsigned look_in_leaf(extent_search& search, unsigned i) const {
     // relaxed, all: guesses at what take_extent will find.
     word const all = whole.leaf(i).load(simt::relaxed);
     unsigned above = 64;  // the lowest segment that the search has seen
@@ -332,7 +331,7 @@ struct segment_map {
     return none;
   }
   // Searches the pages of broken segment s in the same way.
-  [[nodiscard]] GPUHEAP_COLD unsigned look_in_segment(extent_search& search, unsigned s) const {
+  [[nodiscard]] GPUHEAP_FN unsigned look_in_segment(extent_search& search, unsigned s) const {
     word rest = pages_of(s).load(simt::relaxed);
     unsigned next = pages_per_segment();  // the search has still to look at the pages below this one
     // Ends: `rest` loses its highest bits.
@@ -368,13 +367,10 @@ struct segment_map {
     return none;
   }
 
-  // consecutive(), out of line, since its callers are large.
-  [[nodiscard]] GPUHEAP_COLD static word starts_of(word free, unsigned n) { return consecutive(free, n); }
-
   // ---- segments
   // Takes all of the extent or nothing. Leaves that the call empties keep their summary bits: other threads' occasional reads of empty
   // leaves cost less than clearing many bits. Called during a relocation.
-  GPUHEAP_COLD bool take_extent(unsigned first, unsigned n, relocation_count relocations) const {
+  GPUHEAP_FN bool take_extent(unsigned first, unsigned n, relocation_count relocations) const {
     unsigned taken = 0;
     // Ends: `taken` rises, by one leaf of the extent or one end in each pass.
     GPUHEAP_NO_UNROLL
@@ -432,8 +428,7 @@ struct segment_map {
     }
     return got;
   }
-  [[nodiscard]] GPUHEAP_COLD claim claim_in_leaf(unsigned i, unsigned n, unsigned least, unsigned spread,
-                                                 lazy_relocation& relocation) const {
+  [[nodiscard]] GPUHEAP_FN claim claim_in_leaf(unsigned i, unsigned n, unsigned least, unsigned spread, lazy_relocation& relocation) const {
     // relaxed: a guess at what the take will find.
     word free = whole.leaf(i).load(simt::relaxed);
     if (free == 0) {
@@ -447,7 +442,7 @@ struct segment_map {
     // Ends: a pass makes `row` smaller, or has lost at least one bit of `free` to another claim.
     GPUHEAP_NO_UNROLL
     while (row >= least) {
-      word const starts = starts_of(free, row);
+      word const starts = consecutive(free, row);
       if (starts == 0) {
         row /= 2;
         if (row == 0) break;
@@ -486,8 +481,8 @@ struct segment_map {
     if (erase_broken(s) && has_pages(s)) make_broken(s);
   }
   // Claims pages in the broken segments of leaf i. Returns how many further segments the search may try.
-  [[nodiscard]] GPUHEAP_COLD unsigned claim_pages_in_leaf(unsigned i, unsigned n, unsigned least, unsigned segments_left, unsigned spread,
-                                                          lazy_relocation& relocation, claim& found) const {
+  [[nodiscard]] GPUHEAP_FN unsigned claim_pages_in_leaf(unsigned i, unsigned n, unsigned least, unsigned segments_left, unsigned spread,
+                                                        lazy_relocation& relocation, claim& found) const {
     word bits = broken.leaf(i).load(simt::relaxed);
     if (bits == 0) {
       relocation.begin();
@@ -513,7 +508,7 @@ struct segment_map {
     // Ends: a pass makes n smaller, down to `least`, or has lost at least one bit of `free` to another claim.
     GPUHEAP_NO_UNROLL
     while (n >= least) {
-      word const starts = starts_of(free, n);
+      word const starts = consecutive(free, n);
       if (starts == 0) {
         if (n == least) break;
         n = n / 2 > least ? n / 2 : least;

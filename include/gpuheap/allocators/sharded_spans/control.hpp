@@ -166,6 +166,7 @@ struct control : large_allocations<Named> {
     unsigned k = d.shard();
     bool has_claim = true;
     void* result = nullptr;
+    refill_result begun{};
     // No lane's shard has a span. Either another thread refills the shard, or no memory is left and the class was refused already.
     if (simt::all_of(here, !claimed.has_span() && !claimed.is_idle())) {
       unsigned const refused = g.leads() && refused_already(c);
@@ -178,7 +179,13 @@ struct control : large_allocations<Named> {
       if (simt::all_of(here, result != nullptr)) return result;
       bool const duty = has_claim && claimed.duty_of(g.size()), other_things = claimed.is_reused() || claimed.is_idle() || duty;
       if (simt::any_of(here, result == nullptr && other_things) || polls == Tuning.wait_polls) {
-        if (simt::all_of(here, group == here && duty && !claimed.is_reused())) return refill_for_all(here, d.at(c, k, 0), claimed.bits);
+        if (simt::all_of(here, group == here && duty && !claimed.is_reused())) {
+          refilled const got = refill_for_all(here, d.at(c, k, 0), claimed.bits);
+          result = got.slot;
+          begun = got.begun;
+          if (simt::all_of(here, result != nullptr)) return result;
+          has_claim = begun.takes_slow_path();
+        }
         break;
       }
       // Polls another shard, unless all shards of the class reach their ends together, or this one is overclaimed.
@@ -201,12 +208,17 @@ struct control : large_allocations<Named> {
       // All lanes acquire what the leader acquired.
       simt::sync_warp(here);
     }
-    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result, {});
+    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result, begun);
   }
+  // A lane's slot, or nullptr. `begun`: the answer of refill() if the slow path is due; then no lane has a slot.
+  struct refilled {
+    void* slot;
+    refill_result begun;
+  };
   // Serves the lanes of `here`, which are one group, and none of which has a slot. The group's claim returned `claimed_bits`, and has the
   // duty to refill its shard, which is idle or has a new span. This function keeps in registers what malloc_slow() keeps in the frame,
   // because other warps wait for it.
-  GPUHEAP_COLD void* refill_for_all(lane_mask here, demand d, uint64_t claimed_bits) {
+  GPUHEAP_COLD refilled refill_for_all(lane_mask here, demand d, uint64_t claimed_bits) {
     shard_word const claimed{claimed_bits};
     warp_group const g{here};
     unsigned const c = d.size_class(), slot = claimed.next() + g.rank();
@@ -218,11 +230,10 @@ struct control : large_allocations<Named> {
     refill_result const got{simt::shuffle(here, bits, g.leader())};
     // All lanes acquire what the leader acquired with the span.
     simt::sync_warp(here);
-    if (got.takes_slow_path()) return malloc_slow(here, here, d, claimed_bits, true, nullptr, got);
+    if (got.takes_slow_path()) return {nullptr, got};
     unsigned const first = warp_group{left}.rank();
     if (result == nullptr && first < got.span().num_slots()) result = at.address(got.span().page(), first, c);
-    if (simt::all_of(here, result != nullptr)) return result;
-    return malloc_slow(here, result == nullptr ? left : 0, d, claimed_bits, false, result, {});
+    return {result, {}};
   }
   // The shard that a group polls after shard k, of 2^lg shards.
   [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned polls) {
@@ -279,7 +290,7 @@ struct control : large_allocations<Named> {
       this->end_reuse(r.claimed.page(), r.claimed.num_claims());
   }
   // Executes the refills for which a claim has the duty. Each refill also claims slots for the lanes of its group that have none yet.
-  GPUHEAP_COLD void do_refills(request& r) {
+  GPUHEAP_FN void do_refills(request& r) {
     r.has_claim = r.duty;
     r.claimers.mask = r.g.mask & simt::ballot(r.here, r.result == nullptr);
     refill_result const begun = r.got;
@@ -288,7 +299,7 @@ struct control : large_allocations<Named> {
   }
   [[nodiscard]] GPUHEAP_FN demand duty_of(request const& r) { return r.d.at(r.s.size_class(), r.s.shard(), r.claimers.size()); }
   // Executes the refills for which the fast path found no memory.
-  GPUHEAP_COLD void refill_later(request& r) {
+  GPUHEAP_FN void refill_later(request& r) {
     refill_result reused{};
     if (simt::any_of(r.here, r.got.may_reuse())) reused.bits = this->acquire_best_partial(r.here, duty_of(r), r.got);
     if (simt::any_of(r.here, r.got.takes_over() && !reused.span().has_span())) take_over(r, reused);
@@ -312,14 +323,14 @@ struct control : large_allocations<Named> {
     }
   }
   // Gives each group the span that its leader's refill has put into the shard.
-  GPUHEAP_COLD void hand_out_refills(request& r) {
+  GPUHEAP_FN void hand_out_refills(request& r) {
     if (simt::any_of(r.here, r.got.takes_slow_path())) refill_later(r);
     r.claimed.bits = simt::shuffle(r.here, r.got.bits, leader_of(r.g));
     // All lanes acquire what the leader acquired with the span: another lane may lead those that still want a slot.
     simt::sync_warp(r.here);
   }
   // Executes the next step of each group's search.
-  GPUHEAP_COLD void take_step(request& r) {
+  GPUHEAP_FN void take_step(request& r) {
     uint64_t next = 0;
     if (r.g.mask != 0 && r.g.leads()) next = search_on(r);
     r.s.bits = simt::shuffle(r.here, next, leader_of(r.g));
@@ -342,7 +353,7 @@ struct control : large_allocations<Named> {
   [[nodiscard]] GPUHEAP_FN static unsigned leader_of(warp_group g) { return g.mask != 0 ? g.leader() : simt::lane_id(); }
 
   // Acquires one partial span of class c and scans it for the group. Returns the lane's slot; nullptr if there was none for it.
-  GPUHEAP_COLD void* scan_partial(warp_group g, unsigned c) {
+  GPUHEAP_FN void* scan_partial(warp_group g, unsigned c) {
     unsigned page = 0;
     if (g.leads()) page = this->acquire_any_partial(c, warp_hash() >> 7);
     page = g.from_leader(page);

@@ -28,7 +28,7 @@ struct drains : refills<Named> {
   // Drains shard k of class c if that gains memory: its span has whole units that no claim has reached, or has no live slot. One thread. If
   // it drained the shard, returns the shard word from before, and a relocation is open: the caller finishes the drained span and ends the
   // relocation. Otherwise returns a word without a span: the shard word if the span is being reset, so that the caller looks again; else 0.
-  GPUHEAP_COLD uint64_t drain(unsigned c, unsigned k) {
+  GPUHEAP_FN uint64_t drain(unsigned c, unsigned k) {
     uint64_t seen = at.shard(c, k).load(simt::consume);
     // Ends: an exchange fails because other threads claimed slots, of which a span has a bounded number, or because another thread replaced
     // the span, which is that thread's progress.
@@ -241,7 +241,7 @@ struct drains : refills<Named> {
     return false;
   }
   // Erases class c from the set of classes with active spans, if none of its shards has a span. One thread.
-  GPUHEAP_COLD void erase_if_inactive(unsigned c) {
+  GPUHEAP_FN void erase_if_inactive(unsigned c) {
     // No relocation is opened if the class is erased already, or would be added again at once. Otherwise many threads that search at the
     // same time would cross each other's searches.
     if (!active_classes().has(c) || holds_a_span(c)) return;

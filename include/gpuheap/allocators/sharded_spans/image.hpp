@@ -65,7 +65,7 @@ struct image {
     return {in_record<uint64_t>(page, at.headers_at() + size_t{page % 64} * at.header_bytes())};
   }
   [[nodiscard]] span_tag::word page_tag(unsigned page) const {
-    return in_record<span_tag::word>(page, at.tags_at() + size_t{page % 64} * sizeof(span_tag::word));
+    return in_record<span_tag::word>(page, at.headers_at() - layout::tag_bytes + size_t{page % 64} * sizeof(span_tag::word));
   }
   [[nodiscard]] static uint64_t leaf(bitmap_tree const& tree, unsigned i) { return tree.leaves[size_t{i} * tree.leaf_stride]; }
   [[nodiscard]] static bool has(bitmap_tree const& tree, unsigned bit) { return (leaf(tree, bit / 64) >> (bit % 64) & 1) != 0; }

@@ -20,22 +20,29 @@ struct large_allocations : drains<Named> {
     unsigned const first = simt::lowest_bit(here);
     bool const same = reinterpret_cast<uint64_t>(this) == simt::shuffle(here, reinterpret_cast<uint64_t>(this), first) &&
                       (uint64_t{alignment} << 32 | n) == simt::shuffle(here, uint64_t{alignment} << 32 | n, first) && n % alignment == 0;
-    if ((here & (here - 1)) != 0 && simt::all_of(here, same)) {
-      unsigned together = simt::popcount(here);
-      // Ends: a pass serves some of the lanes, or halves `together`.
-      GPUHEAP_NO_UNROLL
-      while (together > 1) {
-        warp_group const g{here};
-        unsigned page = segment_map::none;
-        if (g.leads() && n <= at.num_pages / together)
-          page = segments().claim_extent(n * together, alignment, phase_of(alignment), relocations());
-        page = g.from_leader(page);
-        // All lanes acquire what the leader acquired.
-        simt::sync_warp(here);
-        if (page == segment_map::none) {
-          together /= 2;
-          continue;
-        }
+    // The lanes that one claim serves.
+    unsigned together = simt::all_of(here, same) ? simt::popcount(here) : 1;
+    simt::back_off pause;
+    uint64_t first_search = 0, this_search = 0;
+    // Ends: a pass serves some of the lanes, or halves `together`. Of a lane alone, a pass claims pages, or drains a shard, or refuses, or
+    // saw another warp's relocation, which is that warp's progress. A search that finds nothing relocates nothing, so threads that are all
+    // to be refused do not keep each other searching.
+    GPUHEAP_NO_UNROLL
+    for (;;) {
+      if (together == 1) here = lane_mask{1} << simt::lane_id();
+      if (first_search != 0) {
+        if (this->refused_large_since(n, first_search)) return nullptr;
+        this_search = this->begin_search();
+      }
+      warp_group const g{here};
+      uint64_t const before = together == 1 ? relocations().read_begin() : 0;
+      unsigned page = segment_map::none;
+      if (g.leads() && n <= at.num_pages / together)
+        page = segments().claim_extent(n * together, alignment, phase_of(alignment), relocations());
+      page = g.from_leader(page);
+      // All lanes acquire what the leader acquired.
+      simt::sync_warp(here);
+      if (page != segment_map::none) {
         bool const served = g.rank() < together;
         if (served) cut_extent(page, n * together, page + n * g.rank(), n);
         void* const mine = served ? begin_large(page + n * g.rank(), n) : nullptr;
@@ -45,9 +52,20 @@ struct large_allocations : drains<Named> {
         if (served) return mine;
         here = left;
         if (together > simt::popcount(here)) together = simt::popcount(here);
+        continue;
       }
+      if (together > 1) {
+        together /= 2;
+        continue;
+      }
+      if (this->reclaim(here, size_classes::count)) continue;
+      if (relocation_count::quiet(before) && relocations().read_end() == before) {
+        if (alignment == 1 && this_search != 0) this->refuse_large(n, this_search);
+        return nullptr;
+      }
+      if (first_search == 0) first_search = this->begin_search();
+      pause.wait();
     }
-    return malloc_large_alone(n, alignment);
   }
   // The heap's first page may not be aligned to `alignment` pages. Where this number plus a page's number is a multiple of `alignment`, the
   // page's address is aligned.
@@ -68,31 +86,6 @@ struct large_allocations : drains<Named> {
     at.header(page).store(span_header::large_allocation(n, generation).bits, simt::relaxed);
     this->tag_of_extent(page, n).store(span_tag::large_head, simt::relaxed);
     return at.address(page, 0, 0);
-  }
-
-  // As malloc_large(), for one thread.
-  GPUHEAP_FN void* malloc_large_alone(unsigned n, unsigned alignment) {
-    simt::back_off pause;
-    uint64_t first_search = 0, this_search = 0;
-    // Ends: a pass claims pages, or drains a shard, or refuses, or saw another warp's relocation, which is that warp's progress. A search
-    // that finds nothing relocates nothing, so threads that are all to be refused do not keep each other searching.
-    GPUHEAP_NO_UNROLL
-    for (;;) {
-      if (first_search != 0) {
-        if (this->refused_large_since(n, first_search)) return nullptr;
-        this_search = this->begin_search();
-      }
-      uint64_t const before = relocations().read_begin();
-      unsigned const page = segments().claim_extent(n, alignment, phase_of(alignment), relocations());
-      if (page != segment_map::none) return begin_large(page, n);
-      if (this->reclaim(lane_mask{1} << simt::lane_id(), size_classes::count)) continue;
-      if (relocation_count::quiet(before) && relocations().read_end() == before) {
-        if (alignment == 1 && this_search != 0) this->refuse_large(n, this_search);
-        return nullptr;
-      }
-      if (first_search == 0) first_search = this->begin_search();
-      pause.wait();
-    }
   }
 };
 

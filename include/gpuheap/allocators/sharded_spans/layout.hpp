@@ -30,32 +30,42 @@ using structures::span_tag;
 namespace size_classes = structures::size_classes;
 
 // Plain data, the same in every kernel and in the control block. All pointers point into the region.
-struct layout {
+struct alignas(16) layout {
   static constexpr unsigned max_lg_shards = 4;
   static constexpr unsigned lg_pages = 6;  // log2 of the pages of a segment
   static constexpr unsigned min_page_shift = 10, growing_page_shift = 16, large_page_shift = 17;
 
-  char* base = nullptr;        // segment 0, aligned to a page
+  // Fields that are used together lie together, so that one load of 16 bytes gets them.
+  char* base = nullptr;  // segment 0, aligned to a page
+  unsigned page_shift = 0;
+  unsigned bits_per_page = 0;  // slots that a page has bits for
+
   uint64_t* shards = nullptr;  // shard words
+  unsigned lg_shards = 0;
+  unsigned shard_stride = 1;  // in words of 8 bytes; 128 (1 KiB) in large heaps puts shards into different slices of the L2
+
   span_tag::word* segment_tags = nullptr;
+  unsigned tag_stride = 1;  // distance of the tags of two segments, in words of 4 bytes
+  unsigned num_pages = 0;   // pages for which the metadata has room
+
+  char* headers = nullptr;     // the headers in the first record
+  unsigned record_bytes = 0;   // bytes of a segment's record
+  unsigned header_stride = 1;  // distance of two headers, in words of 8 bytes
+
   uint64_t* words = nullptr;   // slot words
   unsigned* groups = nullptr;  // group counts
-  char* records = nullptr;     // a record for each segment
-  uint64_t* pages = nullptr;   // for each broken segment, a bit for each free page
-  uint64_t* trees = nullptr;   // trees of whole and of broken segments, then the summaries of each class's partial list
-  unsigned num_pages = 0;      // pages for which the metadata has room
-  unsigned page_shift = 0;
-  unsigned lg_shards = 0;
-  unsigned num_classes = 0;
+
   unsigned words_per_page = 0;
-  unsigned bits_per_page = 0;  // slots that a page has bits for
   unsigned groups_per_page = 0;
-  unsigned record_bytes = 0;   // bytes of a segment's record
-  unsigned shard_stride = 1;   // in words of 8 bytes; 128 (1 KiB) in large heaps puts shards into different slices of the L2
-  unsigned header_stride = 1;  // distance of two headers, in words of 8 bytes
-  unsigned tag_stride = 1;     // distance of the tags of two segments, in words of 4 bytes
-  unsigned group_stride = 1;   // distance of the counts of two groups, in counts of 4 bytes
-  unsigned leaf_stride = 1;    // distance of two leaves of the tree of whole segments, in words of 8 bytes
+  unsigned group_stride = 1;  // distance of the counts of two groups, in counts of 4 bytes
+  unsigned num_classes = 0;
+
+  char* records = nullptr;        // a record for each segment
+  uint64_t* summaries = nullptr;  // summaries of each class's partial list
+
+  uint64_t* pages = nullptr;  // for each broken segment, a bit for each free page
+  uint64_t* trees = nullptr;  // trees of whole and of broken segments
+  unsigned leaf_stride = 1;   // distance of two leaves of the tree of whole segments, in words of 8 bytes
 
   [[nodiscard]] GPUHEAP_HD constexpr unsigned segment_shift() const { return page_shift + lg_pages; }
   [[nodiscard]] GPUHEAP_HD size_t segment_bytes() const { return size_t{1} << segment_shift(); }
@@ -109,7 +119,7 @@ struct layout {
     return simt::global_ref<uint64_t>{shards[size_t{(c << lg_shards) + k} * shard_stride]};
   }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> header(unsigned page) const {
-    return simt::global_ref<uint64_t>{*reinterpret_cast<uint64_t*>(record(page) + headers_at() + header_bytes() * (page % 64))};
+    return simt::global_ref<uint64_t>{*reinterpret_cast<uint64_t*>(headers_of(page) + header_bytes() * (page % 64))};
   }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> segment_tag(unsigned s) const {
     return simt::global_ref<span_tag::word>{segment_tags[size_t{s} * tag_stride]};
@@ -118,13 +128,13 @@ struct layout {
     return simt::global_ref<span_tag::word>{*tag_in_record(page)};
   }
   [[nodiscard]] GPUHEAP_FN span_tag::word* tag_in_record(unsigned page) const {
-    return reinterpret_cast<span_tag::word*>(record(page) + tags_at()) + page % 64;
+    return reinterpret_cast<span_tag::word*>(headers_of(page) - tag_bytes) + page % 64;
   }
 
   // ---- the record of a segment
-  [[nodiscard]] GPUHEAP_HD char* record(unsigned page) const { return records + size_t{page >> lg_pages} * record_bytes; }
-  [[nodiscard]] GPUHEAP_HD unsigned tags_at() const { return num_classes * 8; }
-  [[nodiscard]] GPUHEAP_HD unsigned headers_at() const { return tags_at() + 64 * static_cast<unsigned>(sizeof(span_tag::word)); }
+  static constexpr unsigned tag_bytes = 64 * static_cast<unsigned>(sizeof(span_tag::word));
+  [[nodiscard]] GPUHEAP_HD char* headers_of(unsigned page) const { return headers + size_t{page >> lg_pages} * record_bytes; }
+  [[nodiscard]] GPUHEAP_HD unsigned headers_at() const { return num_classes * 8 + tag_bytes; }
   [[nodiscard]] GPUHEAP_HD unsigned header_bytes() const { return header_stride * 8; }
   // The tags of adjacent segments or pages.
   struct tag_row {
@@ -152,7 +162,7 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD bitmap_tree broken_tree() const { return bitmap_tree::over(trees + whole_words(), segment_leaves(), 1); }
   // The pages at which partial spans of class c begin. The tree's leaves lie in the records of the segments.
   [[nodiscard]] GPUHEAP_HD bitmap_tree partial_tree(unsigned c) const {
-    bitmap_tree tree = bitmap_tree::over(trees + whole_words() + broken_words() + size_t{c} * partial_words(), page_leaves(), 0);
+    bitmap_tree tree = bitmap_tree::over(summaries + size_t{c} * partial_words(), page_leaves(), 0);
     tree.leaves = reinterpret_cast<uint64_t*>(records) + c;
     tree.leaf_stride = record_bytes / 8;
     return tree;
@@ -294,7 +304,9 @@ struct layout_plan {
   at.segment_tags = reinterpret_cast<span_tag::word*>(begin + plan.segment_tags_at);
   at.pages = reinterpret_cast<uint64_t*>(begin + plan.pages_at);
   at.trees = reinterpret_cast<uint64_t*>(begin + plan.trees_at);
+  at.summaries = at.trees + at.whole_words() + at.broken_words();
   at.records = begin + plan.records_at;
+  at.headers = at.records + at.headers_at();
   at.groups = reinterpret_cast<unsigned*>(begin + plan.groups_at);
   at.words = reinterpret_cast<uint64_t*>(begin + plan.words_at);
   return at;

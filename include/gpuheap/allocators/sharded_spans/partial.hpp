@@ -21,13 +21,13 @@ struct partial_spans : resets {
   // Clears the stale summary bit of a leaf of the list of class c. If another thread has set a bit in the leaf meanwhile, a third thread
   // may have found the list empty and erased the class. So the class is added again. Either that erasure comes before this addition, or it
   // comes after, and then the second look of the thread that erases finds the bit.
-  GPUHEAP_COLD void clear_stale_partial(bitmap_tree const& list, unsigned c, unsigned leaf) {
+  GPUHEAP_FN void clear_stale_partial(bitmap_tree const& list, unsigned c, unsigned leaf) {
     if (list.clear_stale(leaf)) partial_classes().add(c);
   }
 
   // Acquires the partial span of class c that begins at `page`. Returns its header, which is active now; 0 if the span is no longer
   // partial. Opens `relocation`. If `emptied` becomes true, the caller has to call clear_stale_partial() before it ends the relocation.
-  GPUHEAP_COLD uint64_t acquire_partial(unsigned c, unsigned page, lazy_relocation& relocation, bool& emptied) {
+  GPUHEAP_FN uint64_t acquire_partial(unsigned c, unsigned page, lazy_relocation& relocation, bool& emptied) {
     relocation.begin();
     if (at.partial_tree(c).take_leaf_only(page / 64, uint64_t{1} << (page % 64), emptied) == 0) return 0;
     // consume: the take acquired the listing, so this load returns the header of that moment or a later one. The span may serve another
@@ -65,7 +65,7 @@ struct partial_spans : resets {
     return page;
   }
   // The same for the spans that begin in one leaf, which is one segment. Opens `relocation` if it takes a bit.
-  GPUHEAP_COLD unsigned acquire_in_leaf(unsigned c, unsigned leaf, lazy_relocation& relocation) {
+  GPUHEAP_FN unsigned acquire_in_leaf(unsigned c, unsigned leaf, lazy_relocation& relocation) {
     uint64_t bits = at.partial_tree(c).leaf(leaf).load(simt::relaxed);
     bool emptied = bits == 0;
     unsigned page = segment_map::none;
@@ -84,7 +84,7 @@ struct partial_spans : resets {
   }
   // Erases class c from the set of classes with partial spans, if its list is empty. A class that is erased already needs no relocation:
   // see erase_if_inactive().
-  GPUHEAP_COLD void erase_if_no_partial(unsigned c, lazy_relocation& relocation) {
+  GPUHEAP_FN void erase_if_no_partial(unsigned c, lazy_relocation& relocation) {
     if (!partial_classes().has(c)) return;
     relocation.begin();
     partial_classes().erase(c);
@@ -115,12 +115,8 @@ struct partial_spans : resets {
   // Every word of a span gets the same number of claims, the average number of free slots in a word. So in a word with fewer free slots,
   // some claims get none. Looking at earlier words costs less than claiming again. A group with the duty to refill looks at no earlier
   // words, since other warps wait for it.
-  GPUHEAP_COLD void* take_reused(lane_mask here, lane_mask mask, uint64_t claimed_bits, unsigned c, void* mine) {
-    // The mask of a whole warp is a compile-time constant, as in free().
-    return here == simt::all_lanes ? take_reused_by(simt::all_lanes, mask, {claimed_bits}, c, mine)
-                                   : take_reused_by(here, mask, {claimed_bits}, c, mine);
-  }
-  GPUHEAP_FN void* take_reused_by(lane_mask here, lane_mask mask, shard_word claimed, unsigned c, void* mine) {
+  GPUHEAP_FN void* take_reused(lane_mask here, lane_mask mask, uint64_t claimed_bits, unsigned c, void* mine) {
+    shard_word const claimed{claimed_bits};
     static constexpr unsigned none = ~0u;
     warp_group const g{mask};
     bool const reuses = mask != 0, leads = reuses && g.leads();
@@ -141,7 +137,7 @@ struct partial_spans : resets {
     for (;;) {
       bool const looks = left != 0 && w != none;
       if (!simt::any_of(here, looks)) break;
-      if (looks && leads && !is_there) free = free_in(claimed, w);
+      if (looks && leads) free = (is_there ? free : word_of(claimed, w)) & slots_in(claimed, w);
       free = simt::shuffle(here, free, leader);
       unsigned const there = simt::popcount(free), wanted = simt::popcount(left), rank = warp_group{left}.rank();
       // The group picks consecutive ones of the word's free slots, one for each lane.
@@ -156,7 +152,7 @@ struct partial_spans : resets {
       is_there = there < wanted && next != none;
       if (looks && leads) {
         // If the next word is certain to be needed, its load is in flight together with this word's atomic.
-        if (is_there) ahead = free_in(claimed, next);
+        if (is_there) ahead = word_of(claimed, next);
         uint64_t const pick = there > wanted ? free & simt::low_bits(highest_pick + 1) & ~simt::low_bits(lowest_pick) : free;
         if (pick != 0) keep_count(claimed.page(), at.slots_of(claimed.page()).take_mask(w, pick, got));
       }
@@ -169,13 +165,15 @@ struct partial_spans : resets {
     }
     return mine;
   }
-  // Free slots of word w of a reused span. A guess.
-  [[nodiscard]] GPUHEAP_FN uint64_t free_in(shard_word claimed, unsigned w) {
-    // relaxed, both: the take decides, and the class and length of an active span do not change. Only the bits of the last word depend on
-    // the span's length.
-    uint64_t const bits = at.slots_of(claimed.page()).at(w).load(simt::relaxed);
-    if (w + 1 != claimed.reused_words()) return bits & slot_map::all_slots;
-    return bits & slot_map::slots_in(w, at.span_slots(span_header{at.header(claimed.page()).load(simt::relaxed)}));
+  // Word w of a reused span. A guess at what the take will find.
+  [[nodiscard]] GPUHEAP_FN uint64_t word_of(shard_word claimed, unsigned w) {
+    return at.slots_of(claimed.page()).at(w).load(simt::relaxed);
+  }
+  // The bits of word w that have a slot. Only those of the last word depend on the span's length.
+  [[nodiscard]] GPUHEAP_FN uint64_t slots_in(shard_word claimed, unsigned w) {
+    if (w + 1 != claimed.reused_words()) return slot_map::all_slots;
+    // relaxed: the class and length of an active span do not change.
+    return slot_map::slots_in(w, at.span_slots(span_header{at.header(claimed.page()).load(simt::relaxed)}));
   }
   // Subtracts a group from the header's count if `taken` is the take that made the group no longer entirely free.
   GPUHEAP_FN void keep_count(unsigned page, slot_map::change taken) {
@@ -188,7 +186,7 @@ struct partial_spans : resets {
   static constexpr unsigned words_at_once = 4;
   // Marks four words of an active span as unlisted: word `first` and those `step`, 2 * `step` and 3 * `step` words after it. Returns a bit
   // for each that has free slots.
-  GPUHEAP_COLD unsigned mark_words(unsigned page, unsigned first, unsigned step, unsigned num_slots) {
+  GPUHEAP_FN unsigned mark_words(unsigned page, unsigned first, unsigned step, unsigned num_slots) {
     slot_map const map = at.slots_of(page);
     unsigned has = 0;
     // The four atomics are in flight together.
@@ -199,14 +197,14 @@ struct partial_spans : resets {
     return has;
   }
   // Takes up to `wanted` slots of word w of an active span, and updates the counts. Returns the bits of the slots.
-  GPUHEAP_COLD uint64_t take_slots(unsigned page, unsigned w, unsigned num_slots, unsigned wanted) {
+  GPUHEAP_FN uint64_t take_slots(unsigned page, unsigned w, unsigned num_slots, unsigned wanted) {
     uint64_t got = 0;
     keep_count(page, at.slots_of(page).take(w, num_slots, wanted, got));
     return got;
   }
   // Returns the slot in `got` that falls to this lane, or `mine` if none does. The lanes of rank 0..served-1 have slots already. Adds the
   // slots in `got` to `served`.
-  GPUHEAP_COLD void* distribute(void* mine, uint64_t got, unsigned page, unsigned w, unsigned c, unsigned rank, unsigned& served) {
+  GPUHEAP_FN void* distribute(void* mine, uint64_t got, unsigned page, unsigned w, unsigned c, unsigned rank, unsigned& served) {
     unsigned const there = simt::popcount(got);
     if (rank >= served && rank - served < there) {
       mine = at.address(page, w * slot_map::slots_per_word + simt::nth_set_bit(got, rank - served), c);
@@ -217,7 +215,7 @@ struct partial_spans : resets {
   // Takes slots of a span that the group `mask` has acquired, word by word, until every lane has a slot. Each word is marked as unlisted
   // before its slots are taken. Returns each lane's slot or nullptr. If no lane gets a slot, all words are marked, and none had a free slot
   // when it was marked.
-  GPUHEAP_COLD void* scan(lane_mask mask, unsigned page, unsigned c) {
+  GPUHEAP_FN void* scan(lane_mask mask, unsigned page, unsigned c) {
     warp_group const g{mask};
     unsigned const n = g.size(), rank = g.rank();
     // relaxed: the leader acquired the span, whose class and length do not change. The other lanes get the header from the leader.
@@ -311,7 +309,7 @@ struct partial_choice : partial_spans {
   // Whether the samples of this demand's refills begin at the class's cursor.
   [[nodiscard]] GPUHEAP_FN static bool keeps_cursor(demand d) { return Tuning.uses_cursor && !d.is_uniform(); }
   // Each lane of the warp samples the next partial span of the class.
-  GPUHEAP_COLD void sample_together(choice& a) {
+  GPUHEAP_FN void sample_together(choice& a) {
     find_samples(a);
     // The cursor is stored before the samples are taken, so that another shard's refill samples other spans. relaxed: a hint.
     if (keeps_cursor(a.d) && simt::lane_id() == a.owner) cursor_of(a.d.size_class()).store(a.from, simt::relaxed);
@@ -319,13 +317,13 @@ struct partial_choice : partial_spans {
     if (a.mine.bit != bitmap_tree::none) a.seen = sample_span(a.d.size_class(), a.mine.bit, a.seed, a.how.is_memory_low());
   }
   // Finds the next set bits of the partial list, one for each lane.
-  GPUHEAP_COLD void find_samples(choice& a) {
+  GPUHEAP_FN void find_samples(choice& a) {
     unsigned from = a.from;
     a.mine = at.partial_tree(a.d.size_class()).bit_for_each(a.here, from);
     a.from = from;
   }
   // Samples the span at `page`: estimates the share of its slots that are free.
-  GPUHEAP_COLD sample sample_span(unsigned c, unsigned page, unsigned seed, bool memory_is_low) {
+  GPUHEAP_FN sample sample_span(unsigned c, unsigned page, unsigned seed, bool memory_is_low) {
     // relaxed: a guess.
     span_header const h{at.header(page).load(simt::relaxed)};
     if (!h.serves(c) || h.is_active()) return {sample::is_not_partial, page, 1};
@@ -336,7 +334,7 @@ struct partial_choice : partial_spans {
     return {1 + free * 63 / sampled, page, claims_for_each_word(free, sampled, slots, slot_map::slots_per_word)};
   }
   // Acquires for the owner the best of the sampled spans that can be acquired. Returns whether the owner has one.
-  GPUHEAP_COLD bool acquire_best(choice& a) {
+  GPUHEAP_FN bool acquire_best(choice& a) {
     bool finds = false;
     // Ends: each pass clears the worth of one lane's sample.
     GPUHEAP_NO_UNROLL
@@ -354,7 +352,7 @@ struct partial_choice : partial_spans {
     return finds;
   }
   // Acquires the span at `page`, if it still is partial. The owner calls.
-  GPUHEAP_COLD void acquire_sampled(choice& a, unsigned page, unsigned claims) {
+  GPUHEAP_FN void acquire_sampled(choice& a, unsigned page, unsigned claims) {
     unsigned const c = a.d.size_class();
     lazy_relocation relocation{relocations(), a.open};
     bool emptied = false;
@@ -379,7 +377,7 @@ struct partial_choice : partial_spans {
   }
   // Clears the stale summary bits of the leaves that the lanes of `here` found empty. `leaf`: the leaf that this lane found, or
   // bitmap_tree::none. All lanes of `here` call.
-  GPUHEAP_COLD void clear_stale_together(lane_mask here, unsigned c, unsigned leaf) {
+  GPUHEAP_FN void clear_stale_together(lane_mask here, unsigned c, unsigned leaf) {
     bool const leads = warp_group{here}.leads();
     if (leads) relocations().begin();
     // The barriers order the changes of all lanes between the begin and the end of the leader's relocation.

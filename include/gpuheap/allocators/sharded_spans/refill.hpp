@@ -37,7 +37,7 @@ struct refills : partial_choice<Named> {
   // flight together, and rare steps are out of line.
   GPUHEAP_COLD uint64_t refill(demand d, shard_word old) {
     unsigned const c = d.size_class(), k = d.shard();
-    bitmap_tree const whole = at.whole_tree();
+    bitmap_tree const& whole = segments().whole;
     unsigned const leaves = bitmap_tree::leaves_for(this->segments_there);
     unsigned const warps = warps_of_launch();
     bool const large = is_large_launch<Tuning>(warps, at.lg_shards);
@@ -125,6 +125,7 @@ struct refills : partial_choice<Named> {
     unsigned pages;
     refill_result got;
     segment_map::claim claimed;
+    unsigned length = 0;  // units of the claimed memory that the new span has
   };
   // Refills the shard after refill() returned `how`, which says that the slow path is due. `reused`: the result of acquire_best_partial(),
   // if `how` said that the group may reuse a span. Returns the span as refill() does.
@@ -151,11 +152,14 @@ struct refills : partial_choice<Named> {
   }
   // Claims unused memory, from the first of these that has enough: whole segments, pages of the first few broken segments, a whole segment
   // to break up, pages of any broken segment.
-  GPUHEAP_COLD void claim_for(slow_refill& f) {
-    f.got = claim_segments(f.d, f.pages, f.got.is_open());
-    if (f.got.span().bits == 0) f.got = claim_pages(f.d, f.pages, few_segments, f.got.is_open());
-    if (f.got.span().bits == 0) f.got = break_segment(f.d, f.pages, f.got.is_open());
-    if (f.got.span().bits == 0) f.got = claim_pages(f.d, f.pages, ~0u, f.got.is_open());
+  GPUHEAP_FN void claim_for(slow_refill& f) {
+    GPUHEAP_NO_UNROLL
+    for (unsigned step = 0; step < 4 && f.got.span().bits == 0; ++step) {
+      bool const open = f.got.is_open();
+      f.got = step == 0   ? claim_segments(f.d, f.pages, open)
+              : step == 2 ? break_segment(f.d, f.pages, open)
+                          : claim_pages(f.d, f.pages, step == 1 ? few_segments : ~0u, open);
+    }
     if (f.got.span().bits == 0) return;
     f.claimed = unpack(f.got.bits);
     f.got = refill_result::of(prepare(f).bits, f.got.is_open());
@@ -163,7 +167,7 @@ struct refills : partial_choice<Named> {
   static constexpr unsigned few_segments = 3;
   // Each of these three functions claims about `pages` pages, and returns {first page : 22, length : 7, of segments : 1, stale : 1} from
   // bit 2 on, or 0 if it claimed none. `is_open`: whether a relocation is open already. One thread.
-  GPUHEAP_COLD refill_result claim_segments(demand d, unsigned pages, bool is_open) {
+  GPUHEAP_FN refill_result claim_segments(demand d, unsigned pages, bool is_open) {
     lazy_relocation relocation{relocations(), is_open};
     segment_map::claim const got = segments().claim_segments(pages, at.max_span_segments(d.size_class()), spread(d), relocation);
     return pack(got, relocation.open);
@@ -207,6 +211,7 @@ struct refills : partial_choice<Named> {
     unsigned const c = f.d.size_class(), page = of_segments ? f.claimed.first << at.lg_pages : f.claimed.first;
     unsigned const num_slots = at.span_slots(c, f.claimed.length, of_segments);
     unsigned const length = of_segments ? f.claimed.length : at.units_for(c, num_slots, false);
+    f.length = length;
     // relaxed, all: published by the exchange of the shard word.
     at.header(page).fetch_add(span_header::to_new_span(c, length, of_segments), simt::relaxed);
     at.slots_of(page).prepare(num_slots);
@@ -218,7 +223,7 @@ struct refills : partial_choice<Named> {
   // is claimed; 0 if there is none.
   GPUHEAP_COLD uint64_t publish(slow_refill& f) {
     install(f.d, f.got.span());
-    if (f.claimed.first != segment_map::none) finish_new_span(f.d, f.claimed);
+    if (f.claimed.first != segment_map::none) finish_new_span(f.d, f.claimed, f.length);
     if (f.got.is_stale()) this->clear_stale_partial(at.partial_tree(f.d.size_class()), f.d.size_class(), f.got.span().page() / 64);
     uint64_t const next = f.got.span().bits;
     retire(f.d, f.old, f.got.span(), f.got.is_open());
@@ -235,14 +240,9 @@ struct refills : partial_choice<Named> {
   }
   // The work that can wait until a new span is in use: counts its pages, clears stale summary bits, and releases claimed pages that the
   // span has no use for.
-  GPUHEAP_COLD void finish_new_span(demand d, segment_map::claim got) {
+  GPUHEAP_FN void finish_new_span(demand d, segment_map::claim got, unsigned length) {
     segments().finish_claim(got);
-    unsigned length = got.length;
-    if (!got.of_segments) {
-      unsigned const c = d.size_class();
-      length = at.units_for(c, at.span_slots(c, length, false), false);
-      if (length < got.length) segments().release_pages(got.first + length, got.length - length, relocations());
-    }
+    if (length < got.length) segments().release_pages(got.first + length, got.length - length, relocations());
     // relaxed: a hint.
     held_pages(d.size_class()).fetch_add(got.of_segments ? length << at.lg_pages : length, simt::relaxed);
   }

@@ -110,7 +110,7 @@ struct alignas(128) spans {
     return by_slots || (large >> 23 > which && (large & 0x7fffff) <= n);
   }
   // Whether a page may be free.
-  [[nodiscard]] GPUHEAP_COLD bool maybe_any_memory() { return segments().maybe_any(); }
+  [[nodiscard]] GPUHEAP_FN bool maybe_any_memory() { return segments().maybe_any(); }
   // Whether another search for class c would find nothing either: nothing was relocated since the last search, no span of the class or a
   // larger one is partial, no page is free, and no other class has an active span. One thread.
   GPUHEAP_COLD bool still_exhausted(unsigned c) {
@@ -245,8 +245,8 @@ struct alignas(128) spans {
   }
   GPUHEAP_COLD bool take_all_pages(unsigned s) { return segments().take_all_pages(s); }
   GPUHEAP_COLD void make_whole(unsigned s) { segments().make_whole(s); }
-  GPUHEAP_COLD bool erase_broken(unsigned s) { return at.broken_tree().take(s); }
-  GPUHEAP_COLD void make_broken(unsigned s) { at.broken_tree().set(s); }
+  GPUHEAP_COLD bool erase_broken(unsigned s) { return segments().erase_broken(s); }
+  GPUHEAP_COLD void make_broken(unsigned s) { segments().make_broken(s); }
 
   // Clears the metadata of the spans that the lanes of `ended`, a subset of `here`, have ended: all lanes of `here` together clear one span
   // after the other. All of them call, each on the heap of its own pointer. `page` and `header` name the span that the calling lane ended;
