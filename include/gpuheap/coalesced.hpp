@@ -149,8 +149,7 @@ inline void clean() {
 // @param count the number of objects
 // @param bytes the size of one object
 // @param together as for malloc()
-// @return the memory, or nullptr when nothing fits or the product exceeds 2^64 - 1. The size makes no difference to whether a call with a
-// promise waits
+// @return the memory, or nullptr when nothing fits or the product exceeds 2^64 - 1
 [[nodiscard]] GPUHEAP_HD inline void* calloc(simt::size_t count, simt::size_t bytes, bool together = false) {
   return detail::zeroed(count, bytes, detail::promise_of(together, detail::promise::block));
 }

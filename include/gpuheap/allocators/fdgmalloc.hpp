@@ -5,8 +5,7 @@
 //            in the backing:
 //              superblock    8192 bytes   | blocks, end to end, from 0 on ... | 8176: unused |      the record's area, or an older one
 //              dedicated     any          | the blocks of one request |
-//              list          1024 bytes   | count | older list | 126 addresses |                    of superblocks and dedicated blocks,
-//              oldest first
+//              list          1024 bytes   | count | older list | 126 addresses |     of superblocks and dedicated blocks
 //            area word       {address / 16 : 48, units of 16 bytes used : 16}, 0: no area
 //
 // malloc:    the lanes that call together make one request: a prefix sum of their sizes, rounded up to 16, places their blocks, and the
@@ -301,8 +300,8 @@ class basic_fdgmalloc {
   }
 
   // `first`: the bytes that the first unanswered lane needs. If the current area has room for them, or `may_renew` is false, returns the
-  // bytes of room in the current area. Otherwise gets a new area and returns its room, or no_room if the backing has no memory for one. One
-  // lane, the leader.
+  // bytes of room in the current area. Otherwise gets a new area and returns its room; returns `first` if the
+  // area has room for that by now, and no_room if the backing has no memory. One lane, the leader.
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t find_room(Backing const& backing, record& r, simt::uint64_t first, bool may_renew) {
     // relaxed: a guess, which keep() and take() confirm.
     simt::uint64_t const room = room_in(simt::global_ref<simt::uint64_t>{r.area}.load(simt::relaxed)) * unit_bytes;

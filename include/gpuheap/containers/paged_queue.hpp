@@ -45,7 +45,7 @@ class paged_queue {
 
  public:
   static_assert(alignof(T) <= 16 && alignof(T) <= Ref::allocator_type::traits.min_alignment,
-                "gpuheap: the values of a paged_queue are aligned to what its heap's blocks are aligned to, and to 16 bytes, at most");
+                "gpuheap: the alignment of a paged_queue's values is at most that of its heap's blocks, and at most 16 bytes");
   static constexpr unsigned page_entries = (PageBytes - 16) / sizeof(cell);
   static_assert(page_entries >= 1);
 
@@ -191,7 +191,7 @@ class paged_queue {
     // acquire, here and below: a thread that has seen the tail in a page sees the frame as it was at that time, or later.
     simt::uint64_t seen = tail.load(simt::acquire);
     unsigned got = 0;
-    // Ends: a pass that goes on lost the tail to another thread's push. Lock-free.
+    // Ends: a pass that does not return lost the tail to another thread's push. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       simt::uint64_t const q = seen / page_entries, end = (q + 1) * page_entries;
@@ -211,7 +211,7 @@ class paged_queue {
   [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned n, simt::uint64_t& first) const {
     word const head{state_->head};
     simt::uint64_t seen = head.load(simt::relaxed);
-    // Ends: a pass that goes on lost the head to another thread's pop. Lock-free.
+    // Ends: a pass that does not return lost the head to another thread's pop. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       // acquire: pairs with reserve().

@@ -9,7 +9,7 @@
 //              again
 //   reserved   units that waiting threads still want
 //   expected   units that makers have begun to make: less than reserved + batch. More for a moment, until a refused maker has subtracted
-//             its batch. Between try_close() and reopen() also `closed`
+//              its batch. Between try_close() and reopen(), `closed` is added
 //
 //   acquire: claims units: units -= n; keeps those that were there, and adds the others again. If all n were there, the call is done.
 //            Otherwise reserved += the units that are missing, and until the thread has them or gives them up:

@@ -3,7 +3,7 @@
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 //   state   epoch | readers of even epochs | readers of odd epochs | barrier: 0 free, 1 held | runner | queue
-//   runner  0: no thread is the runner; 1: a thread is; 2: a thread is, and a thing was retired after that thread set 1
+//   runner  0: no thread is the runner; 1: a thread is; 2: the same, and a thing was retired since `runner` was last set to 1
 //
 // read:         readers[epoch & 1] += 1; if the epoch has the other parity by now, -= 1 and begin again;  ...;  readers[the same] -= 1
 // synchronize:  takes the barrier; epoch += 1; waits until readers[old epoch & 1] == 0; gives the barrier back

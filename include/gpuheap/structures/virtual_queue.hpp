@@ -176,7 +176,7 @@ struct list_directory {
     // first.
     ref{*storage.record(block)}.store(0, simt::relaxed);
     segment_place before{ref{at->last}.load(simt::relaxed)}, mine;
-    // Ends: a pass that goes on lost the word to another thread's segment. Lock-free.
+    // Ends: an exchange that fails lost the word to another thread's segment. Lock-free.
     GPUHEAP_NO_UNROLL
     do {
       mine = segment_place::of(after(before), block);
@@ -281,7 +281,7 @@ struct list_directory {
   // this segment comes later and sees `first` moved.
   template <class Queue, class Storage>
   GPUHEAP_COLD void give_finished(Queue const& queue, Storage storage) const {
-    // Ends: a pass that goes on has moved `first`, or saw that another thread moved it. Lock-free.
+    // Ends: a pass that does not return has moved `first`, or saw that another thread moved it. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       segment_place const first{ref{at->first}.load(simt::acquire)};
@@ -464,8 +464,8 @@ class virtual_queue {
     // relaxed, all: the count only limits the number of pops. The load comes first, so that threads do not write to an exhausted count.
     if (static_cast<int>(there.load(simt::relaxed)) <= 0) return 0;
     unsigned got = 0;
-    // Ends: a pass that goes on saw a positive count after it had added its rest again, so another thread's push or pop has ended
-    // meanwhile. Lock-free.
+    // Ends: the loop is repeated only if the count was positive after this thread had added its rest again: another thread's push or pop
+    // has ended meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       auto const before = static_cast<int>(there.fetch_sub(wanted, simt::relaxed));
@@ -484,8 +484,8 @@ class virtual_queue {
     unsigned missing = wanted - got;
     bool wants = false;
     simt::back_off pause;
-    // Ends: a pass that goes on saw other threads add segments, and these wait for no thread in this loop; or it lost room or a block to
-    // other threads; or it registered its want; or it added a segment and wants more. Blocking.
+    // Ends: a pass that decides nothing saw other threads add segments, and these wait for no thread in this loop; or it lost room or a
+    // block to other threads; or it registered its want; or it added a segment and wants more. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool decided = false; !decided;) {
       simt::uint32_t block = no_block;

@@ -121,8 +121,8 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     return at.block(id).retire(c) && base::self().put_back(id, c);
   }
 
-  // Claims up to `wanted` blocks of class c in one segment. If there is none, idle blocks of all classes but `but` leave their slots, until
-  // there is one.
+  // Claims up to `wanted` blocks of class c in one segment. While there is no such block, idle blocks of all classes but `but`
+  // (every_class: of all classes) leave their slots.
   [[nodiscard]] GPUHEAP_FN block_claim obtain_or_flush(unsigned c, unsigned wanted, unsigned but) {
     structures::relocation_count const moves = base::relocations();
     simt::back_off pause;

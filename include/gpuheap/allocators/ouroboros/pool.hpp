@@ -2,8 +2,9 @@
 // adjacent chunks. A used chunk, which some thread had before, has a bit in a tree; the published form has a ring in each instance instead.
 // Here each chunk is in the pool only once, and a chunk of the second instance is free when all its parts are.
 //
-// Used chunks are taken before fresh ones, from the lowest address on, by one fetch_and on a leaf. Bits that were taken and are put back,
-// and summary bits that are being cleared, are invisible for a moment. That happens during a relocation.
+// Single chunks are taken from the used ones before the fresh ones, regions from the fresh ones before the used ones. Used chunks are taken
+// by one fetch_and on a leaf; the search begins at the lowest address. Bits that were taken and are put back, and summary bits that are
+// being cleared, are invisible for a moment. That happens during a relocation.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
