@@ -126,7 +126,7 @@ class basic_bulkalloc {
       if (!asks) group.mask = 0;
       bulk::uint32_t const page = tree_type::take_for(&state_->blocks, here, group, order);
       if (page != bulk::no_page) {
-        // relaxed: a thread that gets the pointer from this one is ordered by the program's own synchronisation.
+        // relaxed: other threads get the pointer through the program's own synchronisation, which orders this store for them.
         simt::global_ref<bulk::uint32_t>{words_[page]}.store(bulk::page_word::of(order, bulk::page_word::live).bits, simt::relaxed);
         p = pool_ + simt::size_t{page} * bulk::page_bytes;
       }
@@ -143,7 +143,7 @@ class basic_bulkalloc {
     if (at.is_block()) {
       auto const word = simt::global_ref<bulk::uint32_t>{words_[at.page]};
       bulk::uint32_t expected = bulk::page_word::of(at.order, bulk::page_word::live).bits;
-      // relay: passes that fence on to the thread that takes the block next. Of two frees, only one finds the block live.
+      // relay: passes on what that fence released, to the thread that takes the block next. Of two frees, only one finds the block live.
       if (!word.compare_exchange(expected, bulk::page_word::of(at.order, bulk::page_word::freed).bits, simt::relay, simt::relaxed))
         return free_status::double_free;
     } else if (!state_type::objects_of(bin_at(at.page), at.c).release(at.object)) {
@@ -358,6 +358,7 @@ class basic_bulkalloc {
     bool freed = false;
     GPUHEAP_NO_UNROLL
     for (unsigned order = 0; order <= all.top; ++order) {
+      // relaxed: a guess, which only names the mistake.
       bulk::page_word const word{all.word(page >> order << order).load(simt::relaxed)};
       if (word.order() < order) continue;
       if (word.has(bulk::page_word::live)) return free_status::foreign;

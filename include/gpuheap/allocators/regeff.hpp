@@ -79,7 +79,7 @@ struct regeff_config {
   bool multi = false;              // a hint and a tree for each multiprocessor
   unsigned unit_bytes = 64;        // a power of two, at least 16
   unsigned leaf_units = 4;         // units of the smallest chunks at the start
-  unsigned max_fragmentation = 2;  // a chunk with at least so many times the units of the request is cut in two
+  unsigned max_fragmentation = 2;  // a chunk with at least this many times the units of the request is cut in two
   regeff_split split = regeff_split::tree;
   unsigned equal_units = 16;  // units of the chunks at the start, for regeff_split::equal
 };
@@ -156,6 +156,7 @@ struct headers<false> {
   // The two values may come from different moments. The flag counts only if the other word says that the chunk is neither live nor
   // absorbed, and a thread that relies on the flag locks the chunk.
   [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const {
+    // relaxed: a guess, which lock() confirms.
     uint32_t const flag = flag_at(x).load(simt::relaxed);
     uint32_t const next = next_at(x).load(simt::consume);
     return (next & state_mask) == here_bit ? next | flag : next;

@@ -316,6 +316,7 @@ class basic_xmalloc {
     if (!second_level(c).try_pop(word)) return nullptr;
     // acquire: pairs with put_back(). release: later frees list the superblock again, after it has left the queue.
     blocks = free_blocks(to_pointer(word)).exchange(0, simt::acq_rel);
+    // relaxed: a hint, as in put_back().
     if (blocks == all_blocks) word32{of_class(c).wholly_free}.fetch_sub(1, simt::relaxed);
     return to_pointer(word);
   }
@@ -339,7 +340,8 @@ class basic_xmalloc {
     retire(c);
     relocations().end();
   }
-  // The same without the test of the level's size, during a move that the caller has begun. Returns false if the second level is empty.
+  // Takes a superblock as retire_one() does, without the test of the level's size, during a move that the caller has begun. Returns false
+  // if the second level is empty.
   GPUHEAP_FN bool retire(unsigned c) const {
     simt::uint32_t blocks = 0;
     char* const superblock = take_superblock(c, blocks);
@@ -391,6 +393,7 @@ class basic_xmalloc {
         pause.wait();
       }
     }
+    // relaxed: a count.
     word.fetch_sub(refill_word::waiter_one, simt::relaxed);
     return to_pointer(block);
   }
@@ -453,6 +456,7 @@ class basic_xmalloc {
       superblock = static_cast<char*>(backing_.malloc(layout::superblock_bytes(c)));
     }
     if (superblock == nullptr) {
+      // relaxed: the count only limits the number of superblocks.
       held.fetch_sub(1, simt::relaxed);
       return nullptr;
     }
@@ -477,6 +481,7 @@ class basic_xmalloc {
     for (unsigned c = 0; c < num_classes; ++c) {
       GPUHEAP_NO_UNROLL
       for (unsigned l = 0; l < num_lists; ++l) any |= list(c, l).size() != 0;
+      // relaxed: a hint.
       any |= static_cast<int>(word32{of_class(c).wholly_free}.load(simt::relaxed)) > 0;
     }
     if (!any) return false;
@@ -496,6 +501,7 @@ class basic_xmalloc {
         put_back(c, superblock_of(to_pointer(block), from), simt::uint32_t{1} << from.index());
       }
     }
+    // relaxed: a hint.
     if (static_cast<int>(word32{of_class(c).wholly_free}.load(simt::relaxed)) <= 0) return;
     // retire() puts superblocks back behind the entries that the queue has now, so each entry is visited once.
     GPUHEAP_NO_UNROLL
@@ -511,6 +517,7 @@ class basic_xmalloc {
     auto* const memory = static_cast<char*>(backing_.malloc(bytes + header_bytes));
     if (memory == nullptr) return nullptr;
     char* const block = memory + header_bytes;
+    // relaxed: other threads learn of the block from this one.
     word64{*origin_word(block)}.store(origin::of_backing(bytes).bits, simt::relaxed);
     return block;
   }

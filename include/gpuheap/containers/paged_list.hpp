@@ -73,7 +73,7 @@ class paged_list {
     return simt::global_ref<simt::uint64_t>{state_->size}.load(simt::relaxed);
   }
 
-  // Frees all pages, which makes the list empty. Called by one thread, while no other thread uses the list.
+  // Frees all pages, which makes the list empty. Called by one thread, while no other thread uses the list, so the accesses are relaxed.
   GPUHEAP_FN void clear() const {
     GPUHEAP_NO_UNROLL
     for (auto& page : state_->pages) heap_.free(simt::atomic_ref<void*>{page}.exchange(nullptr, simt::relaxed));

@@ -124,6 +124,7 @@ class paged_queue {
 
   // The number of tickets of pushes less that of pops. While no push or pop is under way, it is the number of entries.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t size() const {
+    // relaxed, both: a guess while pushes and pops are under way.
     simt::uint64_t const head = simt::global_ref<simt::uint64_t>{state_->head}.load(simt::relaxed);
     simt::uint64_t const tail = simt::global_ref<simt::uint64_t>{state_->tail}.load(simt::relaxed);
     return tail > head ? tail - head : 0;
@@ -210,6 +211,7 @@ class paged_queue {
   // Gets up to n tickets for pops out of one page, from `first` on. Returns how many.
   [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned n, simt::uint64_t& first) const {
     word const head{state_->head};
+    // relaxed, for the head: it only assigns tickets to threads. The tail and the cells order the accesses to the entries.
     simt::uint64_t seen = head.load(simt::relaxed);
     // Ends: a pass that does not return lost the head to another thread's pop. Lock-free.
     GPUHEAP_NO_UNROLL
@@ -250,6 +252,7 @@ class paged_queue {
   [[nodiscard]] GPUHEAP_FN bool fetch_page(simt::atomic_ref<void*> page) const {
     auto* const mine = static_cast<char*>(heap_.malloc(cells_at + page_entries * sizeof(cell)));
     if (mine == nullptr) return false;
+    // relaxed, all: the release store below publishes them.
     taken(mine).store(0, simt::relaxed);
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != page_entries; ++i) {
@@ -265,6 +268,7 @@ class paged_queue {
     // acq_rel: the thread that pops the last entry frees the page after all other pops are done with it.
     if (taken(page).fetch_add(1, simt::acq_rel) + 1 != page_entries) return;
     frame_type& f = frame_of(q);
+    // relaxed: the release store below publishes it.
     simt::atomic_ref<void*>{f.page}.store(nullptr, simt::relaxed);
     heap_.free(page);
     // release: publishes the empty frame. Pairs with has_page().

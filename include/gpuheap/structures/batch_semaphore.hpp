@@ -69,6 +69,7 @@ struct batch_semaphore {
   }
   // Adds n units. The things that they stand for are already where acquirers search, or the caller puts them there afterwards without
   // waiting for any thread.
+  // relaxed: as in try_acquire().
   GPUHEAP_FN void release(unsigned n) const { units().fetch_add(n, simt::relaxed); }
   // The units that are there. relaxed: a guess.
   [[nodiscard]] GPUHEAP_FN long long available() const { return as_signed(units().load(simt::relaxed)); }

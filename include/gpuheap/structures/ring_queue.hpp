@@ -174,7 +174,7 @@ class ring_queue {
   // The numbers of unclaimed entries and of unclaimed free cells, as this load sees them.
   [[nodiscard]] GPUHEAP_FN unsigned size() const { return at_least_none(ref{*word(items_at)}.load(simt::relaxed)); }
   [[nodiscard]] GPUHEAP_FN unsigned room() const { return at_least_none(ref{*word(room_at)}.load(simt::relaxed)); }
-  // The k-th entry, k < size(). Only while no push or pop is under way.
+  // The k-th entry, k < size(). Only while no push or pop is under way, so the loads are relaxed.
   [[nodiscard]] GPUHEAP_FN T peek(unsigned k) const {
     cell& c = cell_of(ref{*word(head_at)}.load(simt::relaxed) + k);
     if constexpr (one_word) {

@@ -198,6 +198,7 @@ struct heap_state {
         }
       });
       // Waits without the lock, since threads that hold the units may want the lock.
+      // relaxed: a guess. The next pass looks again under the lock.
       // Ends: the threads that hold the units take their objects, of this bin or of another one, and wait for no thread but the lock's
       // holder.
       GPUHEAP_NO_UNROLL
@@ -244,6 +245,7 @@ struct heap_state {
     class_list& mine = self->list(arena, c);
     mutex{&mine.lock}.run_alone([&] {
       bin_header& bin = self->at().bin(page);
+      // relaxed, both: the lock orders the accesses.
       bool const linked = (word(bin.info).load(simt::relaxed) & bin_header::linked) != 0;
       if (linked && word(bin.free).load(simt::relaxed) == 0) self->unlink(mine, page);
     });
@@ -260,7 +262,8 @@ struct heap_state {
     word(mine.first).store(page, simt::release);
     word(bin.info).store(word(bin.info).load(simt::relaxed) | bin_header::linked, simt::relaxed);
   }
-  // Called under the list's lock. The bin keeps its `next`, so a thread that has reached the bin continues along the list.
+  // Called under the list's lock; the orders are those of link(). The bin keeps its `next`, so a thread that has reached the bin continues
+  // along the list.
   GPUHEAP_FN void unlink(class_list& mine, uint32_t page) {
     bin_header& bin = at().bin(page);
     uint32_t const next = word(bin.next).load(simt::relaxed), previous = word(bin.previous).load(simt::relaxed);
@@ -287,6 +290,7 @@ struct heap_state {
                                  : units.wait_promised(1);
     if (!served || page != no_page) return page;
     mutex{&mine.lock}.run_alone([&] {
+      // relaxed, all: the lock orders the accesses.
       uint32_t const first = word(mine.first).load(simt::relaxed);
       chunk_header& chunk = at.chunk(first);
       uint64_t const used = word(chunk.used).load(simt::relaxed), bit = ~used & (0 - ~used);
@@ -305,6 +309,7 @@ struct heap_state {
     if (first == no_page) return no_page;
     chunk_header& chunk = at.chunk(first);
     uint64_t const used = at.header_bits() << 1 | 1;
+    // relaxed, all: the release store below publishes them to threads that free, and the lock to threads that take pages.
     word(chunk.used).store(used, simt::relaxed);
     word(chunk.touched).store(used, simt::relaxed);
     word(chunk.arena).store(arena, simt::relaxed);
@@ -321,6 +326,7 @@ struct heap_state {
     geometry const& at = self->at();
     uint32_t const first = at.chunk_of(page);
     chunk_header& chunk = at.chunk(first);
+    // relaxed: the chunk belongs to this arena as long as one of its bins is in use.
     chunk_list& mine = at.arenas[word(chunk.arena).load(simt::relaxed)].chunks;
     semaphore const units{&mine.units};
     bool empty = false, done = false;
@@ -331,6 +337,7 @@ struct heap_state {
     GPUHEAP_NO_UNROLL
     while (!done) {
       mutex{&mine.lock}.run_alone([&] {
+        // relaxed, all: the lock orders the accesses.
         uint64_t const used = word(chunk.used).load(simt::relaxed) & ~(uint64_t{1} << (page - first));
         bool const linked = word(chunk.linked).load(simt::relaxed) != 0;
         if (used != at.header_bits()) {
@@ -345,6 +352,7 @@ struct heap_state {
       });
       uint64_t const alone = at.header_bits() | uint64_t{1} << (page - first);
       // Waits without the lock, since threads that hold the units may want the lock.
+      // relaxed: a guess. The next pass looks again under the lock.
       // Ends: the threads that hold the units take a bin, of this chunk or of another one, and wait for no thread but the lock's holder.
       GPUHEAP_NO_UNROLL
       while (!done && word(chunk.used).load(simt::relaxed) == alone && semaphore::count(units.look()) + 1 < at.bins_per_chunk())

@@ -73,7 +73,7 @@ struct block_state {
     freed_word(0).store(0, simt::relaxed);
     ref().store(block_word::of(c, mode::whole).bits, simt::relaxed);
   }
-  // Marks the block as home, before its segment gets it back.
+  // Marks the block as home, before its segment gets it back. relaxed: published with the block's home bit.
   GPUHEAP_FN void close() const { ref().store(0, simt::relaxed); }
 
   // Frees the slices `mask` of freed word i, and returns the word from before. A slice whose bit was set already was freed before, not by

@@ -18,7 +18,7 @@ struct gallatin_config {
   simt::size_t segment_bytes = simt::size_t{16} << 20;  // a power of two; small heaps have smaller segments
   unsigned smallest_slice = 16;                         // bytes; each power of two from this one to largest_slice is a class
   unsigned largest_slice = 4096;
-  unsigned most_slices = 8;      // one request gets at most so many adjacent slices of the largest class: 1, 2, 4 or 8
+  unsigned most_slices = 8;      // the most adjacent slices of the largest class that one request gets: 1, 2, 4 or 8
   unsigned least_slots = 4;      // the fewest slots of a class, unless slot_share allows fewer
   unsigned slot_share = 64;      // the blocks in the slots of one class take at most 1/slot_share of the heap, or are one block
   unsigned least_segments = 64;  // a heap that would have fewer has smaller segments

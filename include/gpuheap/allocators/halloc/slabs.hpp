@@ -82,7 +82,7 @@ struct layout {
     while (lg > lg_smallest && most_in(bytes, lg).num_slabs < Config.min_slabs) --lg;
     return most_in(bytes, lg);
   }
-  // The number + 1 of a slab fits into 32 bits, and a tree can hold so many slabs.
+  // The number + 1 of a slab fits into 32 bits, and a tree can hold this many slabs.
   static constexpr unsigned max_slabs = 1u << 24;
 };
 static_assert(layout<halloc_config{}>::in(size_t{6} << 30).lg_slab == 22 && layout<halloc_config{}>::in(size_t{12} << 20).lg_slab == 17 &&

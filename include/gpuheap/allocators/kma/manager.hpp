@@ -113,6 +113,7 @@ struct alignas(128) manager {
     // relay: comes after that fence, and before the one in give().
     if (!at.state(s).ref().compare_exchange(seen.bits, slab_word::of(run_tail, 1).bits, simt::relay, simt::relaxed)) return false;
     uint32_t const k = length_of(s);
+    // relaxed: the fence in give() comes before the superblocks are free again.
     word32{at.hints[s]}.store(0, simt::relaxed);
     run_pages{this}.give(s, k);
     runs.freed(s + k);
@@ -183,6 +184,7 @@ struct alignas(128) manager {
   // Reserves blocks in a free superblock from the queue, which then becomes a head.
   [[nodiscard]] GPUHEAP_FN grant from_queue(unsigned c, unsigned wanted, unsigned h) {
     auto const queue = at.queue();
+    // relaxed, here and below: a guess, which the superblock's word confirms.
     uint32_t const head_before = head(c, h).load(simt::relaxed);
     grant got;
     // Ends: each pass takes an entry out of the queue. Other entries come only by frees, or from threads that go back to a head.
@@ -255,7 +257,8 @@ struct alignas(128) manager {
     }
     return {};
   }
-  // The same for a superblock s that is free: takes it into use for class c.
+  // Takes superblock s into use for class c if it is free, and reserves up to `wanted` blocks. If it is no longer free, the result is
+  // none().
   [[nodiscard]] GPUHEAP_FN grant open(uint32_t s, slab_word& seen, unsigned c, unsigned wanted) const {
     unsigned const n = layout_type::capacity(c) < wanted ? layout_type::capacity(c) : wanted;
     // Ends: a pass that does not end the loop lost the word to another thread's change. Lock-free.

@@ -73,6 +73,7 @@ struct chunk_pool {
   }
   // Releases n chunks from `first` on, which lie in one leaf. set_mask() has the release order.
   GPUHEAP_FN void release(uint32_t first, unsigned n) const {
+    // relaxed: a count.
     simt::global_ref<unsigned>{*num_used}.fetch_add(n, simt::relaxed);
     free.set_mask(first / 64, simt::low_bits(n) << (first % 64));
   }
@@ -82,6 +83,7 @@ struct chunk_pool {
   [[nodiscard]] GPUHEAP_FN chunk_set claim_fresh(unsigned n, bool regions, relocation_count moves) const {
     uint32_t const there = simt::plain_read(*num_chunks), mask = regions ? (1u << lg_region) - 1 : 0;
     simt::global_ref<uint32_t> const next{*fresh};
+    // relaxed: a hint, which the claim below confirms.
     uint32_t seen = next.load(simt::relaxed);
     if (seen >= there) return {};
     moves.begin();

@@ -172,6 +172,7 @@ struct alignas(256) heap_state {
     // this thread, and a pass finds it unless other threads change its word meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
+      // relaxed: a guess, which the AND below confirms.
       uint32_t const there = at.spare_word(chunk, index).load(simt::relaxed);
       // relay: passes the fences of the pages' last owners on to their next owners. A page that the load showed may be taken by now.
       if (there != 0) bits = at.spare_word(chunk, index).fetch_and(~lowest_of(there, n), simt::relay) & lowest_of(there, n);

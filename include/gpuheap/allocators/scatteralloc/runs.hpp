@@ -54,6 +54,7 @@ struct heap_state : pool<Config, Parts> {
     // relay: comes after that fence, and before the stores below.
     if (!at.state(head).ref().compare_exchange(seen.bits, slab_word::of(run_tail, 1).bits, simt::relay, simt::relaxed)) return false;
     uint32_t const k = length_of(head);
+    // relaxed: the fence in give_pages() comes before the page is free again.
     simt::global_ref<uint32_t>{at.masks[head]}.store(0, simt::relaxed);
     give_pages(head, k);
     // relaxed: a hint.
@@ -81,6 +82,7 @@ struct heap_state : pool<Config, Parts> {
 
   // Claims any n adjacent pages: searches from runs_end down, and then from the heap's end down to runs_end. Returns the first page, or -1.
   [[nodiscard]] GPUHEAP_FN index search_runs(index n, index num_pages) {
+    // relaxed: a hint.
     auto end = static_cast<index>(simt::global_ref<uint64_t>{runs_end}.load(simt::relaxed) - end_bias);
     if (end > num_pages) end = num_pages;
     if (end < 0) end = 0;
