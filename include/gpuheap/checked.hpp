@@ -327,7 +327,8 @@ class checked {
     bool stays = false;
     checking::quarantined of{};
   };
-  // Changes the header of p's block from live to freed, or records why p is wrong.
+  // Changes the first word of the header of p's block from live to freed, or to 0 if the block does not go into quarantine; or records why
+  // p is wrong.
   GPUHEAP_FN ended end_block(void* p) const {
     auto const address = reinterpret_cast<simt::uintptr_t>(p);
     checking::header_words header;

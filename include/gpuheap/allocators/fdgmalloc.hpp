@@ -23,7 +23,7 @@
 // Progress:  blocking. A call that needs a new area or a dedicated block, or that releases, waits for the lock of the warp's record. A
 //            thread holds the lock for a few accesses, and never while it calls the backing. Calls of the backing have the backing's
 //            progress. malloc in the area is lock-free. If several groups of one warp find its area full at the same time, each gets a
-//            superblock, and all but one give theirs back.
+//            superblock, and a group that then finds room in another group's new area gives its own back.
 //
 // A warp's record is that of its number, simt::global_warp(). So the warp of the same number in a later kernel continues with the record
 //            and may release it, and kernels that run at the same time share records. Each of these kernels may allocate at any time; a

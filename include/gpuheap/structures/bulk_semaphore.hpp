@@ -17,8 +17,8 @@
 // units exceed the promised ones.
 //
 // The paper makes each change by a compare-exchange. Only one thread at a time succeeds: with thousands of callers, one in several
-// microseconds. Here a load decides which change to make, an addition makes it, and the value before the addition tells whether it was
-// right:
+// microseconds. In wait(), a load decides here which change to make, an addition makes it, and the value before the addition tells
+// whether it was right (try_wait() uses a compare-exchange):
 //   C -= n although C < n by then              C += n, P -= n: the caller waits. Between the two additions C + P is already that of a
 //                                              waiting caller. C alone is too low, by at most the units that such callers want
 //   P += b - n although C + P >= n by then     P -= b: the caller waits for units that others have promised. Between the two additions

@@ -81,7 +81,7 @@ class ring_queue {
     simt::plain_write(*word(tail_at), count);
   }
 
-  // Pushes `value`. False if the queue is full.
+  // Pushes `value`. False if the queue is full, in the sense of "Full and empty" above.
   GPUHEAP_FN bool try_push(T value) const {
     simt::uint32_t ticket = 0;
     if (claim_pushes(1, ticket) == 0) return false;
@@ -89,7 +89,7 @@ class ring_queue {
     publish(1);
     return true;
   }
-  // Pops an entry into `value`. False if the queue is empty.
+  // Pops an entry into `value`. False if the queue is empty, in the same sense.
   GPUHEAP_FN bool try_pop(T& value) const {
     simt::uint32_t ticket = 0;
     if (claim_pops(1, ticket) == 0) return false;
