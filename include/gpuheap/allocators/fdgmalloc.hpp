@@ -26,9 +26,9 @@
 //            superblock, and a group that then finds room in another group's new area gives its own back.
 //
 // A warp's record is that of its number, simt::global_warp(). So the warp of the same number in a later kernel continues with the record
-//            and may release it, and kernels that run at the same time share records. Each of these kernels may allocate at any time; a
-//            release frees the blocks of all of them. The table has Config.max_warps records; in small regions it has one for each 4 KiB,
-//            but at least 64. malloc returns nullptr to a warp without a record.
+// and may release it, and kernels that run at the same time share records. Each of these kernels may allocate at any time; a release frees
+// the blocks of all of them. The table has Config.max_warps records; in small regions it has one for each 4 KiB, but at least 64. malloc
+// returns nullptr to a warp without a record.
 //
 // Different from the paper (the numbers are those of the hazards in tests/hazards/fdgmalloc_test.cpp):
 //   - Records lie in a table rather than in the backing, and are never freed. So the program keeps no address of a record, and no call

@@ -7,8 +7,7 @@
 //
 // read:         readers[epoch & 1] += 1; if the epoch has the other parity by now, -= 1 and begin again;  ...;  readers[the same] -= 1
 // synchronize:  takes the barrier; epoch += 1; waits until readers[old epoch & 1] == 0; gives the barrier back
-// retire:       queue += thing; runner = 2. If it was not 0, the present runner will call end() for the thing. If it was 0, this thread is
-//                the runner:
+// retire:       queue += thing; runner = 2. If `runner` was not 0, the present runner will call end() for the thing. Otherwise:
 //                 runner = 1; takes the whole queue; synchronize; calls end() for each thing taken; if runner == 1: runner = 0, else again
 //
 // No thing is left behind. A thread queues its thing before it sets `runner` to 2. If the runner sets 1 after that, it then takes a queue
