@@ -138,7 +138,7 @@ inline void clean() {
 [[nodiscard]] inline heap<allocator>* program_heap() { return detail::owner() ? &*detail::owner() : nullptr; }
 
 // @brief Allocates a block of memory. Host or device.
-// @param bytes the least size of the block; 0 gets nullptr
+// @param bytes the least size of the block; 0 gets nullptr on the device
 // @param together a promise: all live threads of the thread block make this call with one size, and all of them make their calls with a
 // promise in one order. The call may then wait for these threads
 // @return the block, aligned to 16 bytes and not initialised, or nullptr when nothing fits

@@ -45,7 +45,7 @@ class paged_queue {
 
  public:
   static_assert(alignof(T) <= 16 && alignof(T) <= Ref::allocator_type::traits.min_alignment,
-                "gpuheap: the alignment of a paged_queue's values is at most that of its heap's blocks, and at most 16 bytes");
+                "gpuheap: the alignment of a paged_queue's values is at most 16, and at most that of its heap's blocks");
   static constexpr unsigned page_entries = (PageBytes - 16) / sizeof(cell);
   static_assert(page_entries >= 1);
 
