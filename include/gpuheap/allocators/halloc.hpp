@@ -24,8 +24,9 @@
 //            length, by one atomic. Then it clears the chunks' bits and subtracts the chunks from the slab's word. Lanes that free blocks
 //            of one slab and one length subtract together. A thread that brings a slab down to a lower level files it there, unless the
 //            slab is a head.
-// Reuse:     a freed block serves its class while its slab is a head. A slab up to 1.2 % full serves other classes of its chunk size, and a
-//            free slab all classes. A request fails only after it has seen no room in any slab of its chunk size, and no empty slab.
+// Reuse:     a freed block serves its class when its slab is a head, or is one again. A slab up to 1.2 % full serves other classes of its
+//            chunk size, and a free slab all classes. A request fails only after it has seen no room in any slab of its chunk size, and no
+//            empty slab.
 // Progress:  malloc is blocking: it may wait for the lock of its class, whose holder waits for nothing. free is lock-free. Requests and
 //            blocks of the backing have the backing's progress.
 // Alignment: 16. Blocks of 24 bytes cannot be aligned to 16. So their class is left out: such requests get 32 bytes.
