@@ -43,8 +43,9 @@ struct checked_options {
   // The largest size in bytes of a block in quarantine; 0: a quarter of the heap divided by the number of blocks. Larger blocks are only
   // checked when they are freed.
   simt::size_t quarantine_largest = 0;
-  // Whether the heap fills each new block with 0xcd bytes, and each freed one with a pattern whose every byte it checks later. Without this
-  // option it writes and checks the first 64 bytes of a freed block, and its guard.
+  // Whether the heap fills each new block with 0xcd bytes, and each block in quarantine with a pattern, all of whose bytes it checks later.
+  // Without this option, the heap writes the pattern into at most the first 64 bytes of a block in quarantine, and checks these and the
+  // guard.
   bool fill = false;
 };
 
@@ -65,7 +66,8 @@ class checked;
 #endif
 
 // @brief An allocator whose heap finds wrong frees, writes outside of blocks, and writes to freed blocks.
-// @tparam Allocator the allocator that serves the requests: one that lies in its region, aligns to 16 bytes and frees blocks one by one
+// @tparam Allocator the allocator that serves the requests: one that takes its memory from the heap's region, aligns to 16 bytes and frees
+// blocks one by one
 // @tparam Options see checked_options
 // @note A request of n bytes takes up to n + 31 bytes from the inner allocator. A request with an alignment of a > 16 bytes takes up to n +
 // a + 15 bytes. The heap finds a mistake of the program when the block is freed, when it leaves quarantine, or during heap::check(),
@@ -74,7 +76,7 @@ class checked;
 template <device_allocator Allocator, checked_options Options>
 class checked {
   static_assert(Allocator::traits.free == frees::individually, "gpuheap: checked<> needs an allocator that frees blocks one by one");
-  static_assert(!Allocator::traits.process_wide, "gpuheap: checked<> needs an allocator that lies in its region");
+  static_assert(!Allocator::traits.process_wide, "gpuheap: checked<> needs an allocator that takes its memory from the heap's region");
   static_assert(!Allocator::traits.overwrites && !Allocator::traits.warp_level && Allocator::traits.min_alignment >= 16,
                 "gpuheap: checked<> needs an allocator that gives each thread memory of its own, aligned to 16 bytes");
   static_assert((Options.quarantine_blocks & (Options.quarantine_blocks - 1)) == 0, "gpuheap: quarantine_blocks is a power of two, or 0");
@@ -116,8 +118,9 @@ class checked {
     return begin_block(base, facts);
   }
 
-  // Frees the block at p, or records why p is wrong. nullptr does nothing. The block goes into quarantine, and the oldest block of its ring
-  // leaves the quarantine and goes back to the inner allocator. A block that is too large for the quarantine goes back at once.
+  // Frees the block at p, or records why p is wrong. nullptr does nothing. The block goes into a ring of the quarantine
+  // (checking/quarantine.hpp). The oldest block of that ring leaves the quarantine and goes back to the inner allocator. A block that is
+  // too large for the quarantine goes back at once.
   GPUHEAP_FN free_status free(void* p) const {
     // The mask is captured once for the whole call: the lanes that free together.
     simt::lane_mask const here = simt::active_mask();
@@ -269,9 +272,9 @@ class checked {
     return facts;
   }
 
-  // ---- the words of a block. relaxed, all: a thread that owns a block has got it from the allocator or from another thread of the
-  // program, with the order that this implies, and no other thread writes these words. A wrong free may read them while the owner writes
-  // them. It then reads no valid header, or an older one; in both cases it reports misuse.
+  // ---- the words of a block. All accesses are relaxed. A thread that owns a block got it from the allocator or from another thread of the
+  // program, which orders this thread's accesses after the earlier ones, and no other thread writes these words. A wrong free may read them
+  // while the owner writes them. It then reads no valid header, or an older one; in both cases it reports misuse.
 
   [[nodiscard]] GPUHEAP_FN static checking::word_ref word_at(simt::uint64_t address) {
     return checking::word_ref{*reinterpret_cast<simt::uint64_t*>(static_cast<simt::uintptr_t>(address))};
@@ -324,7 +327,8 @@ class checked {
     bool stays = false;
     checking::quarantined of{};
   };
-  // Changes the header of p's block from live to freed, or records why p is wrong.
+  // Changes the first word of the header of p's block from live to freed, or to 0 if the block does not go into quarantine; or records why
+  // p is wrong.
   GPUHEAP_FN ended end_block(void* p) const {
     auto const address = reinterpret_cast<simt::uintptr_t>(p);
     checking::header_words header;
@@ -391,7 +395,8 @@ class checked {
   struct difference {
     simt::uint64_t at = 0, bits = 0;
   };
-  // The change of a block's pad, with `with_pad`, or else of its guard. The pad of a block in quarantine may be covered by its pattern.
+  // The change of a block's pad, if `with_pad` is set and the pad has changed; else the change of the block's guard. In quarantine the
+  // pattern may cover the pad, and `with_pad` is then false.
   [[nodiscard]] GPUHEAP_FN difference guard_difference(simt::uint64_t address, checking::block_facts const& facts, bool with_pad) const {
     simt::uint64_t const guard = checking::guard_of(address, secret_), end = address + facts.padded_bytes();
     simt::uint64_t const behind = word_at(end).load(simt::relaxed) ^ guard;
@@ -512,8 +517,8 @@ class checked {
   }
   GPUHEAP_COLD static void* malloc_again_far(checked const* me, simt::size_t bytes, simt::size_t alignment) {
     simt::uint64_t const puts = me->quarantine_.puts() + 1;
-    // relaxed, both: if the word has the present number, a thread has emptied the quarantine since the last block was put in, so there is
-    // nothing to do.
+    // relaxed, both: the word only saves work, and the atomics of the quarantine and of the inner allocator pass the blocks on. If the word
+    // has the present number, a thread has emptied the quarantine since the last block was put in, so there is nothing to do.
     if (me->quarantine_.emptied_at().load(simt::relaxed) != puts) {
       GPUHEAP_NO_UNROLL
       for (unsigned place = 0; place < me->quarantine_.blocks(); ++place) empty_place(me, place);

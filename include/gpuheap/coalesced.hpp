@@ -5,17 +5,18 @@
 //   device   malloc(bytes), calloc(count, bytes), free(p), new (memory{}) T, destroy(p), destroy_array(p)
 //
 // The last argument of a call, and the argument of memory{}, is `together`. It is a promise: all live threads of the thread block make this
-// call, with one size, and in the same order as their other calls with a promise. Threads that have returned from the kernel are not live.
-// A call with a promise waits for these threads; a false promise hangs. A call without a promise waits for no thread, except that after
-// init_dynamic() the lanes of a warp that happen to call together are served together.
+// call with one size, and all of them make their calls with a promise in one order. Threads that have returned from the kernel are not
+// live. A call with a promise may wait for the block's live threads, so a false promise may hang. It waits for no thread before init(),
+// after clean() and after serve_apart(), and if the allocator serves each thread by itself. A call without a promise waits for no thread,
+// except that after init_dynamic() the lanes of a warp that happen to call together are served together.
 //
 // The macro GPUHEAP_PROGRAM_ALLOCATOR names the type of the program's allocator. A program may define it before this header or by the
 // compiler's -D, in the same way in all of its files; the default is below. `-DGPUHEAP_PROGRAM_ALLOCATOR=gpuheap::coalesce_block_header`
 // coalesces over CUDA's own heap, and gpuheap::cuda_malloc is CUDA's heap without coalescing. If another header defines the type, include
 // that header first, or by -include.
 //
-// On the host these calls are those of the C library, for functions that are both __host__ and __device__; a block must be freed on the
-// side that allocated it. Before init() and after clean() requests on the device return nullptr, and frees do nothing.
+// On the host, these calls allocate by the C library, so functions that are both __host__ and __device__ may contain them. A block must be
+// freed on the side that allocated it. Before init() and after clean() requests on the device return nullptr, and frees do nothing.
 #pragma once
 
 #include <gpuheap/allocators/coalesce.hpp>
@@ -33,8 +34,8 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced {
 
-// The program's allocator. If it cannot serve a thread block together, it serves each warp together, or each thread by itself; in the
-// latter case no thread waits.
+// The program's allocator. An allocator that cannot serve a thread block together serves each warp together, or each thread by itself. In
+// the last case no thread waits.
 using allocator = GPUHEAP_PROGRAM_ALLOCATOR;
 
 namespace detail {
@@ -67,8 +68,8 @@ struct malloc_side {
   }
   static void* on_host(simt::size_t bytes, promise) { return std::malloc(bytes); }
 };
-// Allocates `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1; a call with a promise waits in this case
-// too.
+// Allocates `count` objects of `bytes` each, all zero. nullptr if the product exceeds 2^64 - 1; a call with a promise then waits as it
+// would for any other size.
 [[nodiscard]] GPUHEAP_HD inline void* zeroed(simt::size_t count, simt::size_t bytes, promise by) {
   bool const too_much = bytes != 0 && count > ~simt::size_t{0} / bytes;
   simt::size_t const all = too_much ? ~simt::size_t{0} : count * bytes;
@@ -137,9 +138,9 @@ inline void clean() {
 [[nodiscard]] inline heap<allocator>* program_heap() { return detail::owner() ? &*detail::owner() : nullptr; }
 
 // @brief Allocates a block of memory. Host or device.
-// @param bytes the least size of the block; 0 gets nullptr
-// @param together a promise: all live threads of the thread block make this call, with one size, in the same order as their other calls
-// with a promise. The call then waits for these threads
+// @param bytes the least size of the block; 0 gets nullptr on the device
+// @param together a promise: all live threads of the thread block make this call with one size, and all of them make their calls with a
+// promise in one order. The call may then wait for these threads
 // @return the block, aligned to 16 bytes and not initialised, or nullptr when nothing fits
 [[nodiscard]] GPUHEAP_HD inline void* malloc(simt::size_t bytes, bool together = false) {
   return simt::by_side<detail::malloc_side>(bytes, detail::promise_of(together, detail::promise::block));
@@ -148,7 +149,7 @@ inline void clean() {
 // @param count the number of objects
 // @param bytes the size of one object
 // @param together as for malloc()
-// @return the memory, or nullptr when nothing fits or the product exceeds 2^64 - 1. A call with a promise waits in all cases
+// @return the memory, or nullptr when nothing fits or the product exceeds 2^64 - 1
 [[nodiscard]] GPUHEAP_HD inline void* calloc(simt::size_t count, simt::size_t bytes, bool together = false) {
   return detail::zeroed(count, bytes, detail::promise_of(together, detail::promise::block));
 }

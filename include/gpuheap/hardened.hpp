@@ -48,7 +48,8 @@ class hardened;
 #endif
 
 // @brief An allocator whose heap no wrong free can break. The heap refuses and records wrong frees, and never hands out a live block again.
-// @tparam Allocator the allocator that serves the requests: one that lies in its region, aligns to 16 bytes and frees blocks one by one
+// @tparam Allocator the allocator that serves the requests: one that takes its memory from the heap's region, aligns to 16 bytes and frees
+// blocks one by one
 // @tparam Bits the record of where live blocks begin. Tests replace it
 // @note The bits take 1/128 of the region. If the allocator keeps its metadata apart from the blocks, as the default one does, no write
 // into the memory of blocks changes metadata either. A second free of a block whose memory was handed out again frees the new block: no
@@ -56,7 +57,7 @@ class hardened;
 template <device_allocator Allocator, class Bits>
 class hardened {
   static_assert(Allocator::traits.free == frees::individually, "gpuheap: hardened<> needs an allocator that frees blocks one by one");
-  static_assert(!Allocator::traits.process_wide, "gpuheap: hardened<> needs an allocator that lies in its region");
+  static_assert(!Allocator::traits.process_wide, "gpuheap: hardened<> needs an allocator that takes its memory from the heap's region");
   static_assert(!Allocator::traits.overwrites && !Allocator::traits.warp_level && Allocator::traits.min_alignment >= 16,
                 "gpuheap: hardened<> needs an allocator that gives each thread memory of its own, aligned to 16 bytes");
 

@@ -36,7 +36,8 @@ class atomic_malloc {
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return take(bytes, 16); }
   GPUHEAP_FN void free(void*) const {}
 
-  // The same, aligned to `alignment` bytes, a power of two. A request takes alignment - 16 bytes more than the same request to malloc().
+  // As malloc(), but aligned to `alignment` bytes, a power of two. A request takes alignment - 16 bytes more than the same request to
+  // malloc().
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     return take(bytes, alignment < 16 ? 16 : alignment);
   }

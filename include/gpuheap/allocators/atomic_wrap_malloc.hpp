@@ -33,7 +33,7 @@ class atomic_wrap_malloc {
       .paper = "Vinkler, Havran: Register Efficient Memory Allocator for GPUs, HPG 2014",
       .year = 2014,
       .variant = "one bump counter that wraps around",
-      .reuse = "all of it after one lap, live or not",
+      .reuse = "all memory after one lap, live or not",
       .free = frees::never,
       .overwrites = true,
   };
@@ -42,7 +42,7 @@ class atomic_wrap_malloc {
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return take(bytes, 16); }
   GPUHEAP_FN void free(void*) const {}
 
-  // The same, aligned to `alignment` bytes, a power of two; nullptr also if no aligned block of that size fits into the pool.
+  // As malloc(), but aligned to `alignment` bytes, a power of two; nullptr also if no aligned block of that size fits into the pool.
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     return take(bytes, alignment < 16 ? 16 : alignment);
   }

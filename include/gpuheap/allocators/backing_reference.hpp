@@ -49,7 +49,7 @@ class backing_reference {
   // Returns memory of `bytes` > 0 bytes, aligned to 32; nullptr if no free block is large enough.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return aligned_malloc(bytes, 32); }
 
-  // The same, aligned to `alignment` bytes, a power of two.
+  // As malloc(), but aligned to `alignment` bytes, a power of two.
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if (bytes > blocks_bytes_) return nullptr;
     simt::uint64_t const need = rounded_size(bytes) + header_bytes;

@@ -1,5 +1,5 @@
-// `bulkalloc`: BulkAllocator. A request is served in two steps: it acquires a unit of a bulk semaphore, which promises memory, and then
-// finds the memory. Requests that get no unit make new units, and many requests may do so at the same time.
+// `bulkalloc`: BulkAllocator. A request is served in two steps: it acquires a unit of a bulk semaphore, which guarantees that there is
+// memory for it, and then finds this memory. Requests that get no unit make new units, and many requests may do so at the same time.
 //   I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
 // Layout of a region:
@@ -7,31 +7,34 @@
 //
 //   order    a semaphore and a bit for each available node of one height of the buddy tree over the pages (bulkalloc/tbuddy.hpp)
 //   word     for each page, what begins there: a block of 2^order pages, a chunk, or a block that was freed
-//   arena    for each multiprocessor: a list of bins for each size, with a semaphore and read-copy-update; a list of chunks, with a mutex
-//   chunk    a block of 64 pages with 62 bins, each of which holds 4096 bytes of objects (bulkalloc/ualloc.hpp has a drawing)
+//   arena    at most one for each multiprocessor: a list of bins for each size, with a semaphore and read-copy-update; a list of chunks,
+//            with a mutex
+//   chunk    a block of 64 pages (fewer in a small heap) with 62 bins, each of which holds up to 4096 bytes of objects
+//            (bulkalloc/ualloc.hpp has a drawing)
 //
 // malloc:    sizes are powers of two. Up to 1024 bytes: one lane acquires units of the arena's class for all lanes of its warp that ask for
-//            the same size; it then finds a bin in the class's list, and takes bits of the bin's objects. If there are no units, it makes a
-//            bin of a page of a chunk; if there is no chunk, it takes one from the tree. A larger request acquires a unit of its order, and
-//            takes a node; if there are no units, it splits a node of the next order. If the arena and the tree have nothing, a small
-//            request tries the other arenas, and then takes a page for its object alone.
-// free:      an address that is not a multiple of 4096 is an object's; its chunk begins at the address rounded down. The free clears the
+//            the same size; it then finds a bin in the class's list, and takes bits of the bin's objects. If there are too few units, the
+//            lane makes a bin of a page of a chunk; if the arena has no chunk with a free page, the lane takes a chunk from the tree. A
+//            larger request acquires a unit of its order, and takes a node; if there are no units, it splits a node of the next higher
+//            order that has one. If the arena and the tree have nothing, a small request tries the other arenas, and then takes a page for
+//            its object alone.
+// free:      an address that is not a multiple of 4096 is an object's; the chunk begins at this address rounded down. The free clears the
 //            object's bit, corrects the bin's count, and adds a unit. An empty bin goes back to its chunk when no reader is left, and an
-//            empty chunk to the tree. Any other address is a block's; the page's word has its order. Two buddies that are both available
-//            are joined.
+//            empty chunk to the tree. An address that is a multiple of 4096 is a block's, and the word of its page has the block's order.
+//            Two buddies that are both available are joined.
 // Reuse:     an empty bin serves any size in its arena; the pages of an empty chunk serve any request.
 // Progress:  blocking. malloc waits for threads that have promised units. These wait at most for promises of larger blocks, so the last of
 //            them waits for no thread. Locks are held while links change, and holders never wait. malloc returns nullptr if no arena and no
-//            order has memory, and no thread has promised any. free waits for the lock of a list or chunk. Of the threads whose frees empty
-//            bins of a list, one at a time waits for the threads that walk the list, on behalf of all.
+//            order has memory for it, and no thread has promised any. free waits for the lock of a list or chunk. Of the threads whose
+//            frees empty bins of a list, one at a time waits for the threads that walk the list, on behalf of all.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused until the memory of the bin or block gets another use. A
 //            second free that is under way at that moment may clear a bit of the new contents.
 //
 // Different from the paper, and why:
 //   - Chunks have 64 pages: 62 bins and as many tails. The paper's chunks have 128 pages, which contradicts its numbers of tails and of
 //     bits.
-//   - The tree has no locks and no partial nodes. In the paper both guide searches; here the summaries of the bits do so. With locks, many
-//     changes would contend for the few nodes near the root.
+//   - The tree has no locks and no partial nodes, which guide the paper's searches; here the summaries of the bits guide them. With locks,
+//     many changes would contend for the few nodes near the root.
 //   - Buddies are joined after both are available, by one step on the word that has both bits, so the later of two frees sees the earlier
 //     one. In the paper a block is joined before it is made available. If two buddies are freed at the same time, each free may find the
 //     other block in use, and they stay apart. A thread that has units for a pair, and finds the pair broken, returns the units and
@@ -39,7 +42,7 @@
 //   - The word of a block's first page has its order. The paper guesses the order from the states of the nodes above.
 //   - Threads wait only while enough units are promised. A thread whose promise fails withdraws it, so that the waiting threads continue.
 //   - A list has only bins with free objects, and a warp takes as much as it can from one bin: no long walks over bins with few objects.
-//   - Readers load the epoch twice. Only the thread that runs a barrier waits for it.
+//   - Readers load the epoch twice. Of the threads that retire bins, only the runner waits for the readers (structures/rcu.hpp).
 //   - Requests are served from other arenas and from single pages before they fail: the memory of one multiprocessor's arena is not lost
 //     for the others.
 //   - The lanes of a warp that come to the lock of one list hold its collective mutex together. Each lane has a bin of its own to link, so
@@ -123,7 +126,7 @@ class basic_bulkalloc {
       if (!asks) group.mask = 0;
       bulk::uint32_t const page = tree_type::take_for(&state_->blocks, here, group, order);
       if (page != bulk::no_page) {
-        // relaxed: a thread that gets the pointer from this one is ordered by the program's own synchronisation.
+        // relaxed: other threads get the pointer through the program's own synchronisation, which orders this store for them.
         simt::global_ref<bulk::uint32_t>{words_[page]}.store(bulk::page_word::of(order, bulk::page_word::live).bits, simt::relaxed);
         p = pool_ + simt::size_t{page} * bulk::page_bytes;
       }
@@ -140,7 +143,7 @@ class basic_bulkalloc {
     if (at.is_block()) {
       auto const word = simt::global_ref<bulk::uint32_t>{words_[at.page]};
       bulk::uint32_t expected = bulk::page_word::of(at.order, bulk::page_word::live).bits;
-      // relay: passes that fence on to the thread that takes the block next. Of two frees, only one finds the block live.
+      // relay: passes on what that fence released, to the thread that takes the block next. Of two frees, only one finds the block live.
       if (!word.compare_exchange(expected, bulk::page_word::of(at.order, bulk::page_word::freed).bits, simt::relay, simt::relaxed))
         return free_status::double_free;
     } else if (!state_type::objects_of(bin_at(at.page), at.c).release(at.object)) {
@@ -355,6 +358,7 @@ class basic_bulkalloc {
     bool freed = false;
     GPUHEAP_NO_UNROLL
     for (unsigned order = 0; order <= all.top; ++order) {
+      // relaxed: a guess, which only names the mistake.
       bulk::page_word const word{all.word(page >> order << order).load(simt::relaxed)};
       if (word.order() < order) continue;
       if (word.has(bulk::page_word::live)) return free_status::foreign;

@@ -20,9 +20,9 @@
 //   plain      malloc(bytes), anywhere: the lanes of a warp that call at the same time with one size are a group
 //
 // malloc:    by one of the two calls above. A request of more than largest_piece_bytes is served alone. So is each thread of a group if the
-//            upstream allocator refuses the superblock, and a thread whose size differs from that of rank 0. With headers, a request that
-//            is served alone gets a superblock of one piece. With a map, it gets a block of the upstream allocator, which has no entry in
-//            the map. A thread for whose piece the map has no room is also served alone.
+//            upstream allocator refuses the superblock, and a thread whose size, rounded up, differs from that of rank 0. With headers, a
+//            request that is served alone gets a superblock of one piece. With a map, it gets a block of the upstream allocator, which has
+//            no entry in the map. A thread for whose piece the map has no room is also served alone.
 // free:      any thread. The free finds the piece's superblock; lanes that free pieces of one superblock count down together. The thread
 //            whose subtraction leaves no live piece gives the superblock back. With a map, a pointer that is not in it is passed to the
 //            upstream allocator.

@@ -24,7 +24,8 @@
 //            continues. The second thread does not access a live segment after it has set `last` there, since another thread may free the
 //            superblock.
 // Reuse:     a superblock is freed once all its segments are; one live segment keeps all of it. Then the upstream allocator reuses it.
-// Progress:  as the upstream allocator. The additional steps are wait-free: a walk has at most 31 steps.
+// Progress:  as the upstream allocator. The additional steps are wait-free, except that the lanes of a group wait for each other in malloc.
+//            A walk has at most 31 steps.
 // Misuse:    a second free is reported as long as the superblock exists. Later it is not reported, so the traits do not promise it.
 //
 // Different from the paper:
@@ -68,7 +69,7 @@ class basic_coalesce_dynamic {
  public:
   static constexpr allocator_traits traits{
       .name = "coalesce_dynamic",
-      .title = "Coalesced by who comes",
+      .title = "Coalesced dynamically",
       .paper = "Blach, Erhart, Memedi, Schaefer: Coalescing memory allocations for GPU MPI, ETH Zurich",
       .year = 2022,
       .variant = "a chain of headers; groups found in each call",

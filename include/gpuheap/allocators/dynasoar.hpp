@@ -31,8 +31,8 @@
 //     capacity, which can allocate memory twice.
 //   - A block is closed by a compare-exchange of "all free" against "none". The published code exchanges all bits of a block that is not
 //     empty and puts them back; meanwhile requests find the block full.
-//   - A thread sets or clears the bit of an active block, then compares the bit with the state of the block again. In the published code
-//     each thread repeats its change until it flips the bit itself, and waits for a thread that has yet to flip it the other way.
+//   - A thread that sets or clears the active bit of a block compares the bit with the block's state again afterwards. In the published
+//     code each thread repeats its change until it flips the bit itself, and waits for a thread that has yet to flip it the other way.
 //   - A request that finds no memory gets nullptr; the published search never ends. A second free is refused; the published one never ends.
 //   - A summary bit of a bitmap is missing at most while a thread is changing the bitmap (bitmap_tree.hpp), and a search that such a change
 //     crossed is repeated. The published search can fail although there are blocks.

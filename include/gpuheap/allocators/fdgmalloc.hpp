@@ -5,35 +5,35 @@
 //            in the backing:
 //              superblock    8192 bytes   | blocks, end to end, from 0 on ... | 8176: unused |      the record's area, or an older one
 //              dedicated     any          | the blocks of one request |
-//              list          1024 bytes   | how many | older list | 126 addresses |                 of superblocks and dedicated blocks
+//              list          1024 bytes   | count | older list | 126 addresses |     of superblocks and dedicated blocks
 //            area word       {address / 16 : 48, units of 16 bytes used : 16}, 0: no area
 //
-// malloc:    the lanes that call together make one request: a prefix sum of their sizes places their blocks, and the highest sum is the
-//            total.
-//            1. A total below 8188 bytes that fits into the warp's area takes one compare-exchange of the area word, which no other warp
-//               accesses.
-//            2. Otherwise the lanes whose blocks fit take the rest of the area. The other lanes take a new area, which goes into the
-//               record's newest list.
+// malloc:    the lanes that call together make one request: a prefix sum of their sizes, rounded up to 16, places their blocks, and the
+//            highest sum is the total.
+//            1. A total below 8188 bytes that fits into the warp's area takes one compare-exchange of the area word. Other groups of the
+//               warp, and warps of the same number in concurrent kernels, may change the word too.
+//            2. If such a total does not fit, the lanes whose blocks fit take the rest of the area. The other lanes take a new area, which
+//               goes into the record's newest list.
 //            3. A total of 8188 bytes or more takes one dedicated block of exactly that size, which goes into the same list.
-//            4. If the backing has no superblock, the request takes a dedicated block. If it has none of that size, each lane asks alone,
-//               one after the other.
-// free:      does nothing. release_warp() takes the area and the lists from the record; the lanes then free the blocks in parallel, and
-//            free each list after its blocks. tidy_up_warp() does the same, but keeps one empty list.
+//            4. If the backing has no superblock, the request takes a dedicated block. If the backing has no block of that size either, the
+//               lanes are served one after the other.
+// free:      does nothing. release_warp() takes the area and the lists from the record; the lanes then free the blocks in parallel, and one
+//            lane frees each list after its blocks. tidy_up_warp() does the same, but keeps one empty list.
 // Reuse:     released memory is in the backing again, so it serves any thread.
 // Progress:  blocking. A call that needs a new area or a dedicated block, or that releases, waits for the lock of the warp's record. A
 //            thread holds the lock for a few accesses, and never while it calls the backing. Calls of the backing have the backing's
 //            progress. malloc in the area is lock-free. If several groups of one warp find its area full at the same time, each gets a
-//            superblock, and all but one give theirs back.
+//            superblock, and a group that then finds room in another group's new area gives its own back.
 //
 // A warp's record is that of its number, simt::global_warp(). So the warp of the same number in a later kernel continues with the record
 // and may release it, and kernels that run at the same time share records. Each of these kernels may allocate at any time; a release frees
-// the blocks of all of them. The table has Config.max_warps records, in small regions one for each 4 KiB. malloc returns nullptr to a warp
-// without a record.
+// the blocks of all of them. The table has Config.max_warps records; in small regions it has one for each 4 KiB, but at least 64. malloc
+// returns nullptr to a warp without a record.
 //
 // Different from the paper (the numbers are those of the hazards in tests/hazards/fdgmalloc_test.cpp):
-//   - Records lie in a table rather than in the backing. So the program keeps no address of a record, a record is never absent (hazard 9),
-//     and it is never freed, so that no thread accesses a freed one. No more than 16-byte alignment of the backing's blocks is assumed
-//     (hazard 10).
+//   - Records lie in a table rather than in the backing, and are never freed. So the program keeps no address of a record, and no call
+//     finds a missing or freed one (hazard 9): a warp beyond the table gets nullptr. No more than 16-byte alignment of the backing's blocks
+//     is assumed (hazard 10).
 //   - No request slots lie in memory (hazards 3, 4). Sums pass through shuffles of the one captured mask (hazard 2), and addresses through
 //     64-bit shuffles (hazard 1). The area's index and its address are one word, so that diverged groups of a warp never get the same
 //     bytes.
@@ -65,7 +65,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // The paper's sizes, and how many warps can have memory at once.
 struct fdgmalloc_config {
-  unsigned superblock_bytes = 8192;  // the last 4 bytes are an index in the paper, and unused here
+  unsigned superblock_bytes = 8192;  // the last 4 bytes are an index in the paper; here the last 16 are unused
   unsigned list_pointers = 126;
   unsigned max_warps = 1u << 17;
 };
@@ -90,7 +90,8 @@ template <fdgmalloc_config Config = fdgmalloc_config{}, class Backing = default_
 class basic_fdgmalloc {
   static constexpr unsigned unit_bytes = 16;
   static constexpr unsigned area_units = (Config.superblock_bytes - 4) / unit_bytes;  // units of an area
-  // A total of so many bytes or more gets a dedicated block. Totals are whole units, so this is the paper's limit of 8188 bytes.
+  // A total of this many bytes or more gets a dedicated block. The paper's limit is 8188 bytes. Totals here are multiples of 16, so the
+  // smallest total that reaches the limit is 8192.
   static constexpr simt::uint64_t hand_off_bytes = simt::uint64_t{area_units + 1} * unit_bytes;
   static_assert(Config.superblock_bytes % unit_bytes == 0 && area_units >= 1 && area_units < 1u << 16);
   static_assert(Config.list_pointers >= 1 && Config.max_warps >= 1);
@@ -102,7 +103,7 @@ class basic_fdgmalloc {
       .paper = "Widmer, Wodniok, Weber, Goesele: Fast Dynamic Memory Allocator for Massively Parallel Architectures, GPGPU-6",
       .year = 2013,
       .variant = "an arena for each warp",
-      .reuse = "all that a warp had, by any request, once the warp has released it",
+      .reuse = "the memory that a warp has released: any request",
       .free = frees::collectively,
       .warp_level = true,
       .process_wide = Backing::traits.process_wide,
@@ -111,7 +112,7 @@ class basic_fdgmalloc {
 
   // Returns memory of `bytes` > 0 bytes, aligned to 16; nullptr if the backing has none, or the warp has no record.
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
-    if (bytes > most_bytes_) return nullptr;  // before any arithmetic: 32 such sizes add up to less than 2^64
+    if (bytes > most_bytes_) return nullptr;  // before any arithmetic: 32 sizes of at most most_bytes_ add up to less than 2^64
     structures::warp_group const group = together(purpose::malloc);
     unsigned const warp = simt::global_warp();
     if (warp >= num_warps_) return nullptr;
@@ -134,7 +135,7 @@ class basic_fdgmalloc {
   // Does nothing.
   GPUHEAP_FN void free(void*) const {}
 
-  // The same, aligned to `alignment` bytes, a power of two.
+  // As malloc(), but aligned to `alignment` bytes, a power of two.
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if (alignment < unit_bytes) alignment = unit_bytes;
     if (bytes > most_bytes_) return nullptr;
@@ -229,12 +230,12 @@ class basic_fdgmalloc {
     simt::global_ref<simt::uint64_t> const word{r.area};
     // relaxed: a guess, which the exchange confirms.
     simt::uint64_t area = word.load(simt::relaxed);
-    // Ends: an exchange that fails has lost to a group of the same warp that was served, or to a change of the area. Lock-free.
+    // Ends: an exchange that fails has lost to a group with the same record that was served, or to a change of the area. Lock-free.
     GPUHEAP_NO_UNROLL
     while (room_in(area) >= units) {
-      // consume: pairs with the release in keep(), through other groups' exchanges. The accesses of the area's last owner come before that
-      // release.
-      // relaxed on failure: the value is only compared.
+      // consume: pairs with the release in keep(), through other groups' exchanges. The accesses of all threads that used this memory
+      // before come before that release.
+      // relaxed on failure: the next exchange confirms the value.
       if (word.compare_exchange(area, area + units, simt::consume, simt::relaxed)) return address_of(area) + units_used(area) * unit_bytes;
     }
     return 0;
@@ -242,11 +243,11 @@ class basic_fdgmalloc {
 
   // ---- requests that do not fit into the area
 
-  // Serves the lanes of `mask`, which call together. Each needs `need` bytes, a multiple of a unit. Returns the lane's block, or nullptr.
+  // Serves the lanes of `mask`, which call together. Each needs `need` bytes, a multiple of 16. Returns the lane's block, or nullptr.
   GPUHEAP_COLD static void* malloc_slowly(Backing backing, record* r, simt::lane_mask mask, simt::uint64_t need) {
     structures::warp_group const group{mask};
     simt::uint64_t mine = 0;
-    simt::uint64_t left = 0;                              // bytes of the lanes that wait
+    simt::uint64_t left = 0;                              // bytes of the lanes that have no answer yet
     simt::uint64_t ahead = group.sum_before(need, left);  // bytes of waiting lanes before this one; 2^63 or more once this lane is answered
     bool alone = false;                                   // the backing has no block for all that wait: each lane asks alone
     bool no_superblock = false;
@@ -298,8 +299,9 @@ class basic_fdgmalloc {
     return ahead < room && need <= room - ahead;
   }
 
-  // Returns the bytes of room in the current area. If that is less than `first`, and `may_renew` is true, a new area replaces it first;
-  // returns no_room if the backing has no memory for that. One lane, the leader.
+  // `first`: the bytes that the first unanswered lane needs. If the current area has room for them, or `may_renew` is false, returns the
+  // bytes of room in the current area. Otherwise gets a new area and returns its room; returns `first` if the
+  // area has room for that by now, and no_room if the backing has no memory. One lane, the leader.
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t find_room(Backing const& backing, record& r, simt::uint64_t first, bool may_renew) {
     // relaxed: a guess, which keep() and take() confirm.
     simt::uint64_t const room = room_in(simt::global_ref<simt::uint64_t>{r.area}.load(simt::relaxed)) * unit_bytes;
@@ -330,9 +332,9 @@ class basic_fdgmalloc {
   enum class kept { yes, needless, no_list };
 
   // Puts `block` into the record's newest list. If that list is full, a new list becomes the newest one; returns no_list if the backing has
-  // no memory for it. If `area_for` > 0, the block also becomes the current area; but if the current area has room for `area_for` bytes by
-  // now, returns `needless`. The thread does not hold the lock while it calls the backing: it gets a list first, and then checks again
-  // under the lock whether the list is needed.
+  // no memory for it. If `area_for` > 0, the block also becomes the current area, unless the current area has room for `area_for` bytes by
+  // now; then nothing changes, and the result is `needless`. The thread does not hold the lock while it calls the backing: it gets a list
+  // first, and then checks again under the lock whether the list is needed.
   [[nodiscard]] GPUHEAP_FN static kept keep(Backing const& backing, record& r, void* block, simt::uint64_t bytes, simt::uint64_t area_for) {
     simt::global_ref<simt::uint64_t> const area{r.area};
     list* spare = nullptr;

@@ -24,7 +24,7 @@
 //            class, and a free segment serves any size.
 // Progress:  malloc is blocking: it waits for a thread that fetches a block for its slot. That thread may wait for a thread that makes a
 //            segment of the class, which waits for no thread; claims of runs wait for a lock. malloc returns nullptr if an attempt to fetch
-//            a block, by itself or by another thread, began after the request and found no block, and no other slot of the class has
+//            a block, by this thread or by another one, began after the request and found no block, and no other slot of the class has
 //            slices. free is lock-free; the free of a run takes as many steps as the run has segments.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the block has the same use as at the first free.
 //            Later, a stale pointer may equal that of a live slice, as in any allocator. A second free that is under way while the block
@@ -89,7 +89,7 @@ class basic_gallatin {
       .title = "Gallatin",
       .paper = "McCoy, Pandey: Gallatin: A General-Purpose GPU Memory Manager, PPoPP 2024",
       .year = 2024,
-      .reuse = "a slice: its class, when all 4096 of its block went out and are back; a segment of which nothing is in use: any request",
+      .reuse = "a slice: its class, once all 4096 of its block were taken and freed; a segment of which nothing is in use: any request",
       .reuses_singly = false,
       .detects_double_free = true,
       .detects_foreign_free = true,

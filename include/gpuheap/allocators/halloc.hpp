@@ -4,7 +4,7 @@
 //   in M. Winter et al., PPoPP 2021
 //
 // Layout of a region:
-//   view | classes | sets of slabs | a word for each slab | bitmaps | starts of blocks | slabs, end to end | the backing's bytes (percent)
+// view | classes | sets of slabs | a word for each slab | bitmaps | starts of blocks | slabs, end to end | the backing's share
 //   slab     has chunks of ONE size at a time: 16, 24, 256 or 384 bytes. A block is 1, 2, 4 or 8 adjacent chunks, aligned to its length:
 //            16, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072 bytes. Blocks of several classes may share a slab
 //   The upper bits of an address are its slab's number. halloc/slab_use.hpp has the layout of the word, halloc/slabs.hpp the offsets.
@@ -13,24 +13,26 @@
 //            word of the class's head, by one atomic, which also gives each lane a ticket. Lanes for which the head has no room subtract
 //            their chunks again. Each other lane hashes its ticket to a place (structures/hash_probe.hpp), and claims the place's bits with
 //            an `or` (structures/chunk_map.hpp). After 31 places that were taken, it takes any free place. Then it writes the block's
-//            length into the four bits of the block's first chunk. A head is used up to 83.5 %. Then one lane, under the class's lock,
-//            replaces it by another slab, which was fetched in advance if possible, and files the old head. The search for a slab goes
-//            through these sets in order: slabs of the class up to 60 % full (roomy); those of the chunk size up to 1.2 % full (sparse),
-//            whose class changes; free ones, whose class and chunk size change; busy ones, which are filled up once they are heads. If all
-//            sets are empty, the old head is filled up. If that fails too, the request searches every slab, heads of other classes
-//            included.
+//            length into the four bits of the block's first chunk. A head serves requests until 83.5 % of its chunks are in use. Then one
+//            lane, under the class's lock, replaces it by another slab, which was fetched in advance if possible. After the lock is open
+//            again, the lane files the old head in a set. The search for a slab goes through these sets in order: slabs of the class up to
+//            60 % full (roomy); those of the chunk size up to 1.2 % full (sparse), whose class changes; free ones, whose class and chunk
+//            size change; fuller ones of the class (busy). A busy slab that becomes a head serves requests until it has no room. If all
+//            sets are empty, the old head stays, and also serves requests until it has no room. If no slab can become the head, the request
+//            searches every slab, heads of other classes included.
 // free:      the address gives the slab and, divided by the chunk size, the chunk. The free reads and clears the chunk's four bits, the
 //            length, by one atomic. Then it clears the chunks' bits and subtracts the chunks from the slab's word. Lanes that free blocks
 //            of one slab and one length subtract together. A thread that brings a slab down to a lower level files it there, unless the
 //            slab is a head.
-// Reuse:     a freed block serves its class at once, other classes of its chunk size if its slab is 98.8 % free, and all classes if its
-//            slab is free. Before a request fails, it is served from any slab of its chunk size, or from any empty slab.
-// Progress:  malloc is blocking: it may wait for the lock of its class, whose holder waits for nothing. free is lock-free; for a block of
-//            the backing it has the backing's progress.
+// Reuse:     a freed block serves its class when its slab is a head, or is one again. A slab up to 1.2 % full serves other classes of its
+//            chunk size, and a free slab all classes. A request fails only after it has seen no room in any slab of its chunk size, and no
+//            empty slab.
+// Progress:  malloc is blocking: it may wait for the lock of its class, whose holder waits for nothing. free is lock-free. Requests and
+//            blocks of the backing have the backing's progress.
 // Alignment: 16. Blocks of 24 bytes cannot be aligned to 16. So their class is left out: such requests get 32 bytes.
 //
 // Different from the original (the numbers are those of the hazards in tests/hazards/halloc_test.cpp):
-//   1  Warp operations name the lanes of one captured mask, and groups shrink with it. The original votes over whole warps in loops.
+//   1  Warp operations name the lanes of one captured mask, without those that were served. The original votes over whole warps in loops.
 //   2  The slabs lie in one pool, so a range check and a shift replace the original's table of addresses, which is too small for 64 GB.
 //   3  Sets are trees with a bit for every slab (structures/bitmap_tree.hpp). The original's search skips the last 1 to 31 slabs, which may
 //      be all slabs of a small heap.
@@ -39,15 +41,17 @@
 //      the roomy level are in no set.
 //   6  A thread that takes a slab's bit, but not the slab, puts the bit back if it belongs there. The original loses busy slabs that it
 //      finds too full.
-//   7  The level, the class and the head flag are in the slab's word, which exchanges change. A bit in a set is a hint; the word decides.
+//   7  The level, the class and the head flag are fields of the slab's word, which compare-exchanges change. A bit in a set is a hint; the
+//      word decides.
 //   8  Chunks are counted before they are claimed. So a slab in which a thread is about to claim is not empty, and gets no other chunk size
 //      meanwhile. The count is bounded, so no more threads search for places than there are places. The original claims first, and counts
 //      later.
-//   9  Four bits that are cleared once say whether a free is the first. Bit 3, which says that a block was there before, tells a double
-//      free from a foreign one.
+//   9  A block's length is four bits at its first chunk. Of several frees, the first clears them, and the others see them clear. Bit 3,
+//      which says that a block was there before, tells a double free from a foreign one.
 //  10  Near exhaustion a class does what malloc (above) says: the head is filled up, then all slabs are searched, other heads included.
-//  11  24 bits of a 64-bit word count up to 2^20 chunks of a slab, 32 bits number the slabs, and one number stands for no slab.
-//  12  Words that change are read past the L1. A thread that reads a head's number gets all else from the atomic on the slab's word.
+//  11  The word's count has 24 bits, for up to 2^20 chunks of a slab. Slab numbers have 32 bits, and one number stands for no slab.
+//  12  Words that change are read past the L1. A thread that has read a head's number gets everything else from its atomic on the slab's
+//      word.
 //  13  Nothing outside the region is initialised, and the region may hold anything before.
 // Also: the ticket lies in the slab's word rather than in a counter of the class, which saves an atomic. Slabs are smaller in small heaps.
 // Small heaps fetch no head in advance.
@@ -102,7 +106,7 @@ class basic_halloc {
       .paper = "Adinetz, Pleiter: Halloc: a High-Throughput Dynamic Memory Allocator for GPGPU Architectures, GTC 2014",
       .year = 2014,
       .variant = "",
-      .reuse = "its class; slabs nearly empty serve classes of their chunk size, empty slabs all; beyond 3 KiB as the backing says",
+      .reuse = "a block: its class; a slab nearly empty: its chunk size; an empty slab: any size; beyond 3 KiB as the backing says",
       .largest_bytes = sizes::largest_bytes,
       .process_wide = Backing::traits.process_wide,
       .full_reuse = Backing::traits.full_reuse,

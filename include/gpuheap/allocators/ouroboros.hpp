@@ -12,8 +12,8 @@
 //             chunks; the paper calls these sizes the stacked instance, and this code calls them the second instance
 //   chunk     | page 0 | page 1 | ... |     or a segment of a queue: | place 0 | place 1 | ... 2048 places of 4 bytes |
 //
-// malloc:    the lanes of a warp that ask for the same page size make one request. Their leader acquires a unit for each lane from the bulk
-//            semaphore of the size (batch_semaphore.hpp). If there are too few units, the leader takes chunks from the pool, unless other
+// malloc:    the lanes of a warp that ask for the same page size make one request. Their leader acquires a unit for each lane from the
+//            size's semaphore (batch_semaphore.hpp). If there are too few units, the leader takes chunks from the pool, unless other
 //            threads are bringing enough. A unit is the right to find a page. P: the page is in the queue, or else in a listed chunk. C:
 //            the page is in a chunk from the queue, whose pages are bits; a chunk with pages left goes to the queue's end.
 // free:      P: the page goes into the queue. If the queue has no room, the page goes into its chunk, and the chunk is listed. C: the free
@@ -34,9 +34,9 @@
 //            the backing.
 //
 // Different from the published form, and why (the numbers are those of the hazards in tests/hazards/ouroboros_test.cpp):
-//   - A chunk gets a class only after the pool has handed it out (1). No queue traps, hangs or drops entries if it is full (4): a page
-//     without room is a bit of its chunk, and a chunk without room is a bit of a tree. So free() needs no chunk for a virtual queue's
-//     storage while all chunks are in use.
+//   - A chunk gets a class only after the pool has handed it out (1). No queue traps, hangs or drops entries if it is full (4): a page that
+//     finds no room in the queue becomes a bit of its chunk, and a chunk that finds no room becomes a bit of a tree. So free() needs no
+//     chunk for a virtual queue's storage while all chunks are in use.
 //   - Units have a word of their own, and the demand has another (2, 3). A thread that makes units keeps those that it wants. A claim of
 //     units, places or entries is a subtraction, and a thread is refused a unit, place or entry only if another thread gets it (5). A
 //     counted entry is in the queue (6).
@@ -281,7 +281,7 @@ class basic_ouroboros {
     }
     if (mine) {
       uint32_t const chunk = handle >> layout_type::lg_pages, page = handle & ((1u << layout_type::lg_pages) - 1);
-      // relaxed: only a thread that owns or owned the page reads its idle bit.
+      // relaxed: a free by the page's owner comes after this change, by the program's order. For all other threads the bit is a guess.
       at.idle_word(chunk, page / 32).fetch_and(~(1u << page % 32), simt::relaxed);
       p = at.page_at(chunk, q, page);
     }
@@ -339,7 +339,7 @@ class basic_ouroboros {
   // Marks a page as free. Returns false if it was not live.
   [[nodiscard]] GPUHEAP_FN bool mark(place at) const {
     uint32_t const bit = 1u << at.page % 32;
-    // relay: passes the owner's fence on to the thread that takes the page next.
+    // relay: passes on what the owner's fence released, to the thread that takes the page next.
     return (bits_of(at).fetch_or(bit, simt::relay) & bit) == 0;
   }
   // Gives back one page of class at.q for each lane of the group. Each lane has marked its page.

@@ -39,9 +39,9 @@
 //     are a block's contents by now. This is the paper's central mistake. (The measurements in the survey by Winter et al., PPoPP 2021, are
 //     of a build that does not merge.) In the table, an absorbed header cannot be locked, and its `next` leads forward into the list. So a
 //     thread may use an old position, and a hint may hold any position. The alternative is to merge only while no thread walks. Each call
-//     then changes a count of the walking threads by two more atomics on one word, and under load no chunks are ever merged. The table
-//     takes 4 (fused) or 8 bytes for each unit, in large blocks too. This is why units have 64 bytes, and not 16: the table is 6 % or 11 %
-//     of the region.
+//     would then change a count of the walking threads by two more atomics on one word, and under load chunks would never be merged. The
+//     table takes 4 (fused) or 8 bytes for each unit, in large blocks too. This is why units have 64 bytes, and not 16: the table is 6 % or
+//     11 % of the region.
 //   - Blocks are aligned to the unit, as no header lies in front of them. The published ones are aligned to 4 or 8 bytes.
 //   - The walk ends. The published one ends only when it finds a chunk. Here there are four laps: from the hint to the end; over all
 //     chunks; over all chunks, waiting for held ones; over all chunks, with free neighbours counted together. If no other thread calls
@@ -79,7 +79,7 @@ struct regeff_config {
   bool multi = false;              // a hint and a tree for each multiprocessor
   unsigned unit_bytes = 64;        // a power of two, at least 16
   unsigned leaf_units = 4;         // units of the smallest chunks at the start
-  unsigned max_fragmentation = 2;  // a chunk with at least so many times the units of the request is cut in two
+  unsigned max_fragmentation = 2;  // a chunk with at least this many times the units of the request is cut in two
   regeff_split split = regeff_split::tree;
   unsigned equal_units = 16;  // units of the chunks at the start, for regeff_split::equal
 };
@@ -156,6 +156,7 @@ struct headers<false> {
   // The two values may come from different moments. The flag counts only if the other word says that the chunk is neither live nor
   // absorbed, and a thread that relies on the flag locks the chunk.
   [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const {
+    // relaxed: a guess, which lock() confirms.
     uint32_t const flag = flag_at(x).load(simt::relaxed);
     uint32_t const next = next_at(x).load(simt::consume);
     return (next & state_mask) == here_bit ? next | flag : next;

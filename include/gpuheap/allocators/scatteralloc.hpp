@@ -21,9 +21,9 @@
 // free:      clears the chunk's bit, then lowers the page's count. At 0 the page is free.
 // Reuse:     a page without live chunks serves every size, and runs, at once.
 // Progress:  malloc is blocking: it waits for a page that another thread is preparing, and that thread does not wait. A malloc that meets
-//            no such page is lock-free. malloc returns nullptr after it has checked every page twice. A claim of a run that is not the next
-//            window (scatteralloc/runs.hpp) is made under a lock, whose holder never waits. free is wait-free; the free of a run takes as
-//            many steps as the run has pages.
+//            no such page is lock-free. malloc of up to a page returns nullptr only after it has seen every page without room. A claim of a
+//            run that is not the next window (scatteralloc/runs.hpp) is made under a lock, whose holder never waits. free is wait-free; the
+//            free of a run takes as many steps as the run has pages.
 // Misuse:    a second free, or a pointer at which nothing begins, is refused as long as the page has the same use as at the first free.
 //            After the page's next opening, a stale pointer may equal that of a live chunk, as in any allocator. A second free that is
 //            under way at that time may clear a bit of the page's new contents.

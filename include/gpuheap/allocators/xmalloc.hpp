@@ -3,7 +3,7 @@
 //   2010; "Scalable SIMD-parallel Memory Allocation for Many-core Machines", The Journal of Supercomputing 64(3), 2013.
 //
 // Layout of the allocator's own memory:
-//   +0             state {relocation count, place of the queues}, and for each class {refill word, counts, place of its second level}
+//   +0             state {relocation count, sizes}, and for each class {refill word, counts, place of its second level}
 //   first level    for each class `lists_per_class` queues of blocks, `list_capacity` long
 //   second level   for each class a queue of superblocks that have a free block, long enough for all superblocks that fit
 // Layout of the memory from the backing:
@@ -15,16 +15,18 @@
 //
 // malloc:    lanes that call together with less than `merge_below` bytes each make one request. The lowest lane takes a block for all, and
 //            each lane gets a piece. A block comes from a queue of its class, the lane's own queue first. If all queues of the class are
-//            empty, a lane takes a superblock from the second level, or else a new one from the backing. One exchange takes all its free
-//            blocks: the lane keeps one, the others go to the first level, and those that find no room there go back to the superblock.
-//            Requests above the largest class go to the backing.
+//            empty, a lane takes a superblock from the second level, or else a new one from the backing. One exchange takes all free blocks
+//            of that superblock: the lane keeps one, the others go to the first level, and those that find no room there go back to the
+//            superblock. Requests above the largest class go to the backing.
 // free:      the last live piece of a merged block frees the block. A block goes to the lane's queue of the first level, or to its
 //            superblock if that queue is full.
-// Reuse:     a freed block serves its class. A merged block is reusable when all its pieces are free, not before. A superblock that is
-//            wholly free goes back to the backing while the second level holds more than `spare_percent` of the heap. When the backing is
-//            exhausted, all wholly free superblocks go back, after both levels of all classes have been emptied.
+// Reuse:     a freed block serves its class. A merged block is reusable when all its pieces are free, not before. When a superblock has
+//            become wholly free and the second level holds more than `spare_percent` of the heap, the level's first superblock leaves it:
+//            to the backing if it is wholly free, otherwise to the level's end. When the backing is exhausted, the blocks of the first
+//            level go back to their superblocks, and then all wholly free superblocks to the backing.
 // Progress:  malloc of a piece or block is blocking: it may wait for a refill of its class. A refill waits only for the backing and for the
-//            turn of a queue's cell (ring_queue.hpp). free waits only for these two as well.
+//            turn of a queue's cell (ring_queue.hpp). free waits only for these two as well. malloc of a direct block may also wait for
+//            another thread that gives memory to the backing.
 //
 // A superblock is in the second level, or on its way there, if and only if it has a free block: the thread that returns the first bit puts
 // the superblock there, and the thread that takes it out takes all bits. These two events alternate, so a superblock is in the queue at
@@ -38,7 +40,7 @@
 // - pieces are cut by a scan over one captured mask of lanes, not through a warp's slot in shared memory;
 // - the queues are ring_queue: a thread claims places and entries instead of testing for full and empty, and each cell says whose turn it
 //   is;
-// - of N lanes that wait for a class (N is blocks_per_superblock), at most one refills the class, and this lane keeps a block of the
+// - of every N lanes that wait for a class (N is blocks_per_superblock), at most one refills the class, and this lane keeps a block of the
 //   superblock. N misses therefore take only one superblock, and the refilling lane cannot lose its block to other lanes;
 // - all bits of a superblock are taken at once, so the published count, version tag and cap of ten million passes are not needed;
 // - superblocks go back to the backing. If the backing refuses a superblock, a direct block serves the request, if the backing has one;
@@ -99,7 +101,7 @@ class basic_xmalloc {
       .paper = "Huang, Rodrigues, Jones, Buck, Hwu: XMalloc, CIT 2010",
       .year = 2010,
       .variant = "queues of blocks and superblocks before a backing heap",
-      .reuse = "blocks of the same class, small ones once all that their warp got with them are free; wholly free superblocks: anything",
+      .reuse = "a block: its class, a merged one once all its pieces are free; a superblock of which nothing is in use: any request",
       .process_wide = Backing::traits.process_wide,
       .reuses_singly = false,
       .full_reuse = Backing::traits.full_reuse,
@@ -261,7 +263,7 @@ class basic_xmalloc {
 
   // ---- blocks
 
-  // Returns the payload of a block. The caller writes its tag.
+  // Returns the payload of a block, or nullptr. The caller writes its tag.
   [[nodiscard]] GPUHEAP_FN char* allocate(simt::size_t bytes) const {
     unsigned const c = layout::class_for(bytes);
     if (c >= num_classes) return direct_block(bytes);
@@ -314,6 +316,7 @@ class basic_xmalloc {
     if (!second_level(c).try_pop(word)) return nullptr;
     // acquire: pairs with put_back(). release: later frees list the superblock again, after it has left the queue.
     blocks = free_blocks(to_pointer(word)).exchange(0, simt::acq_rel);
+    // relaxed: a hint, as in put_back().
     if (blocks == all_blocks) word32{of_class(c).wholly_free}.fetch_sub(1, simt::relaxed);
     return to_pointer(word);
   }
@@ -337,7 +340,8 @@ class basic_xmalloc {
     retire(c);
     relocations().end();
   }
-  // The same without the test of the level's size, during a move that the caller has begun. Returns false if the second level is empty.
+  // Takes a superblock as retire_one() does, without the test of the level's size, during a move that the caller has begun. Returns false
+  // if the second level is empty.
   GPUHEAP_FN bool retire(unsigned c) const {
     simt::uint32_t blocks = 0;
     char* const superblock = take_superblock(c, blocks);
@@ -389,6 +393,7 @@ class basic_xmalloc {
         pause.wait();
       }
     }
+    // relaxed: a count.
     word.fetch_sub(refill_word::waiter_one, simt::relaxed);
     return to_pointer(block);
   }
@@ -417,7 +422,8 @@ class basic_xmalloc {
   [[nodiscard]] GPUHEAP_FN char* refill(unsigned c) const {
     simt::uint32_t blocks = 0;
     char* superblock = nullptr;
-    // Ends: flush() returns true only if a queue had entries, which it has then removed. Another pass needs frees of other threads.
+    // Ends: flush() returns true only if it found entries in the first level or wholly free superblocks, which it then moved. Another pass
+    // needs frees of other threads.
     GPUHEAP_NO_UNROLL
     while (true) {
       superblock = take_superblock(c, blocks);
@@ -450,6 +456,7 @@ class basic_xmalloc {
       superblock = static_cast<char*>(backing_.malloc(layout::superblock_bytes(c)));
     }
     if (superblock == nullptr) {
+      // relaxed: the count only limits the number of superblocks.
       held.fetch_sub(1, simt::relaxed);
       return nullptr;
     }
@@ -466,13 +473,15 @@ class basic_xmalloc {
     return superblock;
   }
 
-  // Empties both levels of all classes, and gives the wholly free superblocks to the backing. Returns false if every queue was empty.
+  // Moves the blocks of the first level into their superblocks, and gives the wholly free superblocks to the backing, for all classes.
+  // Returns false, and moves nothing, if the first level was empty and no superblock was counted as wholly free.
   GPUHEAP_FN bool flush() const {
     bool any = false;
     GPUHEAP_NO_UNROLL
     for (unsigned c = 0; c < num_classes; ++c) {
       GPUHEAP_NO_UNROLL
       for (unsigned l = 0; l < num_lists; ++l) any |= list(c, l).size() != 0;
+      // relaxed: a hint.
       any |= static_cast<int>(word32{of_class(c).wholly_free}.load(simt::relaxed)) > 0;
     }
     if (!any) return false;
@@ -492,6 +501,7 @@ class basic_xmalloc {
         put_back(c, superblock_of(to_pointer(block), from), simt::uint32_t{1} << from.index());
       }
     }
+    // relaxed: a hint.
     if (static_cast<int>(word32{of_class(c).wholly_free}.load(simt::relaxed)) <= 0) return;
     // retire() puts superblocks back behind the entries that the queue has now, so each entry is visited once.
     GPUHEAP_NO_UNROLL
@@ -507,6 +517,7 @@ class basic_xmalloc {
     auto* const memory = static_cast<char*>(backing_.malloc(bytes + header_bytes));
     if (memory == nullptr) return nullptr;
     char* const block = memory + header_bytes;
+    // relaxed: other threads learn of the block from this one.
     word64{*origin_word(block)}.store(origin::of_backing(bytes).bits, simt::relaxed);
     return block;
   }
@@ -516,7 +527,7 @@ class basic_xmalloc {
     simt::back_off pause;
     char* block = nullptr;
     // Ends: a pass that is repeated has moved a block or superblock, or saw another thread move one. Moves are bounded, and wait for no
-    // thread of this loop. A thread that finds every queue empty moves nothing.
+    // thread of this loop. A thread whose flush() returns false moves nothing.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       simt::uint64_t const seen = relocations().read_begin();

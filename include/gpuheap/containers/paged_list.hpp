@@ -35,7 +35,7 @@ template <class T, class Ref>
 class paged_list {
   static_assert(simt::is_trivially_copyable_v<T>);
   static_assert(alignof(T) <= Ref::allocator_type::traits.min_alignment,
-                "gpuheap: the entries of a paged_list are aligned to what its heap's blocks are aligned to at most");
+                "gpuheap: the alignment of a paged_list's entries is at most that of its heap's blocks");
 
  public:
   static constexpr unsigned first_page_entries = 64;  // at least 32, so that the entries of a warp's push lie in two pages at most
@@ -73,7 +73,7 @@ class paged_list {
     return simt::global_ref<simt::uint64_t>{state_->size}.load(simt::relaxed);
   }
 
-  // Frees all pages, which makes the list empty. Called by one thread, while no other thread uses the list.
+  // Frees all pages, which makes the list empty. Called by one thread, while no other thread uses the list, so the accesses are relaxed.
   GPUHEAP_FN void clear() const {
     GPUHEAP_NO_UNROLL
     for (auto& page : state_->pages) heap_.free(simt::atomic_ref<void*>{page}.exchange(nullptr, simt::relaxed));
@@ -90,7 +90,7 @@ class paged_list {
     simt::global_ref<simt::uint64_t> const size{state_->size};
     // relaxed, all: the size only assigns places to threads.
     simt::uint64_t seen = size.load(simt::relaxed);
-    // Ends: a pass that goes on lost the size to another thread's push. Lock-free.
+    // Ends: an exchange that fails lost the size to another thread's push. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       unsigned places = n;

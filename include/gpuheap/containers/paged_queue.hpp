@@ -45,7 +45,7 @@ class paged_queue {
 
  public:
   static_assert(alignof(T) <= 16 && alignof(T) <= Ref::allocator_type::traits.min_alignment,
-                "gpuheap: the values of a paged_queue are aligned to what its heap's blocks are aligned to, and to 16 bytes, at most");
+                "gpuheap: the alignment of a paged_queue's values is at most 16, and at most that of its heap's blocks");
   static constexpr unsigned page_entries = (PageBytes - 16) / sizeof(cell);
   static_assert(page_entries >= 1);
 
@@ -124,6 +124,7 @@ class paged_queue {
 
   // The number of tickets of pushes less that of pops. While no push or pop is under way, it is the number of entries.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t size() const {
+    // relaxed, both: a guess while pushes and pops are under way.
     simt::uint64_t const head = simt::global_ref<simt::uint64_t>{state_->head}.load(simt::relaxed);
     simt::uint64_t const tail = simt::global_ref<simt::uint64_t>{state_->tail}.load(simt::relaxed);
     return tail > head ? tail - head : 0;
@@ -191,7 +192,7 @@ class paged_queue {
     // acquire, here and below: a thread that has seen the tail in a page sees the frame as it was at that time, or later.
     simt::uint64_t seen = tail.load(simt::acquire);
     unsigned got = 0;
-    // Ends: a pass that goes on lost the tail to another thread's push. Lock-free.
+    // Ends: a pass that does not return lost the tail to another thread's push. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       simt::uint64_t const q = seen / page_entries, end = (q + 1) * page_entries;
@@ -210,8 +211,9 @@ class paged_queue {
   // Gets up to n tickets for pops out of one page, from `first` on. Returns how many.
   [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned n, simt::uint64_t& first) const {
     word const head{state_->head};
+    // relaxed, for the head: it only assigns tickets to threads. The tail and the cells order the accesses to the entries.
     simt::uint64_t seen = head.load(simt::relaxed);
-    // Ends: a pass that goes on lost the head to another thread's pop. Lock-free.
+    // Ends: a pass that does not return lost the head to another thread's pop. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       // acquire: pairs with reserve().
@@ -250,6 +252,7 @@ class paged_queue {
   [[nodiscard]] GPUHEAP_FN bool fetch_page(simt::atomic_ref<void*> page) const {
     auto* const mine = static_cast<char*>(heap_.malloc(cells_at + page_entries * sizeof(cell)));
     if (mine == nullptr) return false;
+    // relaxed, all: the release store below publishes them.
     taken(mine).store(0, simt::relaxed);
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i != page_entries; ++i) {
@@ -265,6 +268,7 @@ class paged_queue {
     // acq_rel: the thread that pops the last entry frees the page after all other pops are done with it.
     if (taken(page).fetch_add(1, simt::acq_rel) + 1 != page_entries) return;
     frame_type& f = frame_of(q);
+    // relaxed: the release store below publishes it.
     simt::atomic_ref<void*>{f.page}.store(nullptr, simt::relaxed);
     heap_.free(page);
     // release: publishes the empty frame. Pairs with has_page().

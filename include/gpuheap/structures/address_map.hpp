@@ -7,8 +7,8 @@
 // free place by a compare-exchange. A search looks at both buckets, to their ends. The map therefore needs no tombstones and no rebuilding,
 // and a search looks at no more than 32 places. The place at which a thread begins in a bucket also depends on the hash.
 //
-// An insertion fails when both buckets of its key are full, even if the map has other free places. In a map that is half full this does
-// not happen. The caller handles the failure.
+// An insertion fails when both buckets of its key are full, even if the map has other free places. In a map that is half full this is very
+// unlikely. The caller handles the failure.
 //
 // A thread that searches for a key inserted it, or learned of it from the inserting thread through a release and an acquire of the program.
 // No thread but the key's owner removes it. The relaxed loads here therefore find the key.

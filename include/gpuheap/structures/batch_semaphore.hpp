@@ -9,7 +9,7 @@
 //              again
 //   reserved   units that waiting threads still want
 //   expected   units that makers have begun to make: less than reserved + batch. More for a moment, until a refused maker has subtracted
-//              its batch
+//              its batch. Between try_close() and reopen(), `closed` is added
 //
 //   acquire: claims units: units -= n; keeps those that were there, and adds the others again. If all n were there, the call is done.
 //            Otherwise reserved += the units that are missing, and until the thread has them or gives them up:
@@ -44,8 +44,8 @@ struct batch_semaphore {
     // first, so that threads do not write to an exhausted count.
     if (as_signed(there.load(simt::relaxed)) <= 0) return 0;
     unsigned got = 0;
-    // Ends: a pass that goes on saw units after it had added its own again, so another thread's release or refusal has ended meanwhile.
-    // Lock-free.
+    // Ends: the loop is repeated only if units were there after this thread had added its own again: another thread's release or refusal
+    // has ended meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       long long const before = as_signed(there.fetch_sub(wanted, simt::relaxed));
@@ -59,17 +59,19 @@ struct batch_semaphore {
   // Takes all of `wanted` units or none. Meanwhile the call hides no unit from other threads.
   [[nodiscard]] GPUHEAP_FN bool try_acquire_all(unsigned wanted) const {
     word seen = units().load(simt::relaxed);
-    // Ends: a pass that goes on lost the word to another thread's change. Lock-free.
+    // relaxed, all: as in try_acquire().
+    // Ends: an exchange that fails lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
     while (as_signed(seen) >= static_cast<long long>(wanted)) {
       if (units().compare_exchange(seen, seen - wanted, simt::relaxed, simt::relaxed)) return true;
     }
     return false;
   }
-  // Adds n units. The things that they stand for are where acquirers search, or the caller puts them there afterwards without waiting for
-  // any thread.
+  // Adds n units. The things that they stand for are already where acquirers search, or the caller puts them there afterwards without
+  // waiting for any thread.
+  // relaxed: as in try_acquire().
   GPUHEAP_FN void release(unsigned n) const { units().fetch_add(n, simt::relaxed); }
-  // relaxed: a guess.
+  // The units that are there. relaxed: a guess.
   [[nodiscard]] GPUHEAP_FN long long available() const { return as_signed(units().load(simt::relaxed)); }
 
   // ---- demand
@@ -82,8 +84,8 @@ struct batch_semaphore {
   [[nodiscard]] GPUHEAP_FN bool may_make(unsigned batch) const {
     // relaxed: a check that saves the additions below if there are enough units.
     if (is_enough(expected().load(simt::relaxed))) return false;
-    // Ends: a pass that goes on saw too few units after it had withdrawn its own batch, so meanwhile another thread has made units or
-    // withdrawn a batch. Lock-free.
+    // Ends: the loop is repeated only if there were too few units after this thread had withdrawn its own batch, so meanwhile another
+    // thread has made units or withdrawn a batch. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       // acquire: pairs with made() and reopen(), so the caller sees what earlier makers made.
@@ -93,7 +95,8 @@ struct batch_semaphore {
   }
   // release: publishes what the caller made. Pairs with may_make(), is_making() and try_close().
   GPUHEAP_FN void made(unsigned batch) const { expected().fetch_sub(batch, simt::release); }
-  // Whether a thread makes units, or has added its batch to `expected` and has not subtracted it yet. acquire: pairs with made().
+  // Whether `expected` is not 0: a thread makes units, is about to begin or to withdraw, or has closed the count. acquire: pairs with
+  // made().
   [[nodiscard]] GPUHEAP_FN bool is_making() const { return expected().load(simt::acquire) != 0; }
 
   // True: no thread makes units now, and none begins before reopen(); threads that want units wait. For short work that waits for no

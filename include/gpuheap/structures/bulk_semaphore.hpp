@@ -17,8 +17,8 @@
 // units exceed the promised ones.
 //
 // The paper makes each change by a compare-exchange. Only one thread at a time succeeds: with thousands of callers, one in several
-// microseconds. Here a load decides which change to make, an addition makes it, and the value before the addition tells whether it was
-// right:
+// microseconds. In wait(), a load decides here which change to make, an addition makes it, and the value before the addition tells
+// whether it was right (try_wait() uses a compare-exchange):
 //   C -= n although C < n by then              C += n, P -= n: the caller waits. Between the two additions C + P is already that of a
 //                                              waiting caller. C alone is too low, by at most the units that such callers want
 //   P += b - n although C + P >= n by then     P -= b: the caller waits for units that others have promised. Between the two additions
@@ -156,7 +156,7 @@ struct bulk_semaphore {
   [[nodiscard]] GPUHEAP_FN unsigned try_wait_up_to(unsigned n, unsigned multiple) const {
     word seen = look();
     simt::back_off pause;
-    // Ends: a pass that goes on found the word changed by another thread. Lock-free.
+    // Ends: an exchange that fails lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       difference const there = count(seen);
@@ -170,7 +170,7 @@ struct bulk_semaphore {
 
   // Adds n units, `promised` of which the caller had promised.
   GPUHEAP_FN void signal(unsigned n, unsigned promised = 0) const {
-    // release: the caller's accesses to the units. Pairs with the acquires of threads that get them.
+    // release: publishes the caller's accesses to what the units stand for. Pairs with the acquires of the threads that get the units.
     ref().fetch_add(plus(0, n, -difference{promised}), simt::release);
   }
   // Withdraws a promise of `promised` units. Threads that wait for these units see the change when they look again.

@@ -6,8 +6,8 @@
 //   starts   four bits per chunk, 8 chunks a word: bits 0..2 at a live block's first chunk are log2(length) + 1, elsewhere 0; bit 3: a
 //            block began at this chunk at some time
 //
-// claim() passes a block's memory on from the threads that released its chunks. A block is unmarked before its chunks are released, so a
-// thread that has claimed them finds bits 0..2 zero.
+// claim() orders the new owner's accesses to a block after those of the threads that released its chunks. A block is unmarked before its
+// chunks are released, so a thread that has claimed them finds bits 0..2 zero.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -42,10 +42,11 @@ struct chunk_map {
   GPUHEAP_FN bool claim(unsigned first, unsigned count) const {
     simt::global_ref<word> const bits{taken[first / 64]};
     word const mask = simt::low_bits(count) << (first % 64);
-    // consume: acquires what release() released; the new owner accesses only these chunks.
+    // consume: pairs with release(); the new owner accesses only these chunks.
     word const ours = mask & ~bits.fetch_or(mask, simt::consume);
     if (ours == mask) return true;
-    // relaxed: these bits passed no memory on.
+    // relaxed: this thread has not accessed the chunks of these bits. Earlier releases still reach the next claim, because this change is a
+    // read-modify-write.
     if (ours != 0) bits.fetch_and(~ours, simt::relaxed);
     return false;
   }
@@ -55,7 +56,7 @@ struct chunk_map {
   [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned start, unsigned count, unsigned num_chunks) const {
     unsigned const num_words = static_cast<unsigned>(taken_words(num_chunks));
     unsigned w = start / 64;
-    // The last pass looks at the first word's lower bits again.
+    // The last pass looks at the first word again: its chunks may have been released since the first pass.
     GPUHEAP_NO_UNROLL
     for (unsigned step = 0; step <= num_words; ++step) {
       // relaxed: a guess; claim() decides.
@@ -71,7 +72,7 @@ struct chunk_map {
     return none;
   }
 
-  // Marks the begin of a block of `count` claimed chunks at `first`.
+  // Marks chunk `first` as the beginning of a block of `count` claimed chunks.
   GPUHEAP_FN void mark(unsigned first, unsigned count) const {
     // relaxed: a thread that frees the block gets its address from the block's owner, and so sees this mark. The last unmark() at this
     // chunk happened before the claim.
@@ -96,7 +97,7 @@ struct chunk_map {
   }
   // Releases the chunks of an unmarked block. Before the call, a fence must have released the owners' accesses to the block.
   GPUHEAP_FN void release(unsigned first, unsigned count) const {
-    // relay: passes what that fence released on to a thread that claims the chunks.
+    // relay: passes on what that fence released, to a thread that claims the chunks.
     simt::global_ref<word>{taken[first / 64]}.fetch_and(~(simt::low_bits(count) << (first % 64)), simt::relay);
   }
 

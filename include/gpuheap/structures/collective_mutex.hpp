@@ -22,7 +22,7 @@ struct collective_mutex {
   word* at = nullptr;
 
   // Runs f() in all lanes of the group; no other lane runs work under this mutex meanwhile. All lanes of the group call. Inside f, lanes
-  // may use warp operations on group.mask. Each lane of a later holder sees what these lanes wrote in f.
+  // may use warp operations on group.mask. All lanes that hold the mutex later see what these lanes wrote in f.
   template <class F>
   GPUHEAP_FN void run(warp_group group, F f) const {
     simt::global_ref<word> const lock{*at};

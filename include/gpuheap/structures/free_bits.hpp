@@ -33,7 +33,7 @@ struct free_bits {
   // Takes thing `start` (below `count`), or the next free one, wrapping around. Returns the thing, or `none` if all were taken at one
   // moment.
   [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned start) const {
-    // Ends: a pass that goes on found its bit set: another thread has taken the thing. Lock-free.
+    // Ends: the loop is repeated only if the bit was set: another thread has taken the thing. Lock-free.
     GPUHEAP_NO_UNROLL
     for (unsigned bit = start;;) {
       // relay: comes after the fence of the thing's last owner, and before the accesses of this thread, the next owner. Pairs with
@@ -65,7 +65,7 @@ struct free_bits {
   // Gives thing `bit` back and returns the word as it was. If the bit was clear, no thread had the thing, and nothing has changed. Before
   // the call, a fence must have released the owner's accesses to the thing.
   GPUHEAP_FN word release(unsigned bit) const {
-    // relay: passes what that fence released on to the thread that takes the thing next. Pairs with claim().
+    // relay: passes on what that fence released, to the thread that takes the thing next. Pairs with claim().
     return ref().fetch_and(~(word{1} << bit), simt::relay);
   }
   // Gives back the things of all lanes of `group`, which all call. `things`: the bits of all of these things.
@@ -73,7 +73,7 @@ struct free_bits {
     simt::sync_warp(group);  // what all owners did, and their fences, come before the AND
     unsigned const leader = simt::lowest_bit(group);
     word before = 0;
-    // relay: passes what the owners' fences released on to the threads that take the things next. Pairs with claim().
+    // relay: passes on what the owners' fences released, to the threads that take the things next. Pairs with claim().
     if (simt::lane_id() == leader) before = ref().fetch_and(~things, simt::relay);
     return simt::shuffle(group, before, leader);
   }

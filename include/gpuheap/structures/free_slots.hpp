@@ -49,7 +49,7 @@ struct free_slots {
   [[nodiscard]] GPUHEAP_FN claimed claim(unsigned n, unsigned start) const {
     // relaxed: a guess that the AND confirms.
     word seen = ref().load(simt::relaxed);
-    // Ends: a pass that goes on chose only slots that other threads have taken since. Lock-free.
+    // Ends: the loop is repeated only if other threads have taken all chosen slots since. Lock-free.
     GPUHEAP_NO_UNROLL
     while (seen != 0) {
       word const wanted = choose(seen, n, start);
@@ -63,7 +63,7 @@ struct free_slots {
 
   // Gives slots back, and returns the word as it was. Before the call, a fence must have released the owners' accesses to the slots.
   GPUHEAP_FN word release(word slots) const {
-    // relay: passes what that fence released on to the thread that takes or closes the slots next. Pairs with claim() and close().
+    // relay: passes on what that fence released, to the thread that takes or closes the slots next. Pairs with claim() and close().
     return ref().fetch_or(slots, simt::relay);
   }
 

@@ -1,16 +1,17 @@
-// A bitmap of up to 1024 things: segments of 32 bits (free_bits), and one word of hints. The word has a bit for each segment, set while
-// that segment is full.
+// A bitmap of up to 1024 things: segments of 32 bits (free_bits), and one word of hints. A hint is a bit for one segment, which tells
+// searches that the segment is full.
 //
-// Invariant, whenever no call is under way: a hinted segment is full. A full segment may lack its hint; a search then reads the segment in
-// vain. The hints are 0 when nothing is taken.
+// Invariant, whenever no call is under way: a segment with a hint is full. A full segment may lack its hint; a search then reads the
+// segment in vain. The hints are 0 when nothing is taken.
 //
-//   take:  a thread that finds a segment full sets its hint, and looks again: hints |= bit;  segment no longer full ? hints &= ~bit
-//   give:  segment &= ~bit;  if it was full: hints &= ~bit
-// The changes of the hints acquire and release. If the giver's change comes last, the hint is clear. If the taker's `or` comes last, it has
-// read from the giver's change, so the taker's second look sees the segment as the giver left it, or later.
+//   take:  a thread that finds a segment full sets its hint and reads the segment again: hints |= bit;  not full any more ? hints &= ~bit
+//   give:  segment &= ~bit;  if it was full before: hints &= ~bit
+// All changes of the word of hints are read-modify-writes that acquire and release (the giver's by relay, see clear_hint). If the giver's
+// change comes last, the hint is clear. If the taker's `or` comes last, it has read from the giver's change, so the taker's second read
+// sees the segment as the giver left it, or later.
 //
-// No thread takes a thing without a reservation. Callers ensure that at any time the taken things and the unused reservations together are
-// no more than the things (slab_word).
+// No thread takes a thing without a reservation. Callers ensure that the number of taken things plus that of unused reservations never
+// exceeds `count` (slab_word does so).
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -66,9 +67,9 @@ struct hinted_bits {
     if (!bits.is_full(bits.ref().load(simt::acquire))) all.fetch_and(~(word{1} << s), simt::acq_rel);
   }
   GPUHEAP_FN void clear_hint(unsigned s) const {
-    // relay: comes after the release of the segment's bit, whose result this thread has used; see the head. In most calls the hint was
-    // clear, and no fence is needed. If the hint was set, the fence orders this clearing before the store by which other threads learn that
-    // the thing is free.
+    // relay: passes on the clearing of the segment's bit, whose result this thread has used; see the head. In most calls the hint was
+    // clear, and no fence is needed. If the hint was set, the fence orders its clearing before the caller's next atomic, by which other
+    // threads learn that the thing is free.
     simt::note_performed();
     word const bit = word{1} << s, before = simt::global_ref<word>{*hints}.fetch_and(~bit, simt::relay);
     if ((before & bit) != 0) simt::fence(simt::release);

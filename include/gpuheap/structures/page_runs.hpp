@@ -92,6 +92,7 @@ struct page_runs {
   template <class Pages>
   [[nodiscard]] GPUHEAP_FN index search(Pages const& pages, index n) {
     auto const count = static_cast<index>(pages.count());
+    // relaxed: a hint.
     auto from = static_cast<index>(simt::global_ref<simt::uint64_t>{end}.load(simt::relaxed) - end_bias);
     if (from > count) from = count;
     if (from < 0) from = 0;

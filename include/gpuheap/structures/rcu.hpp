@@ -2,12 +2,13 @@
 // when no reader can still access it. Writers delegate: one of them, the runner, waits for the readers on behalf of all.
 //   After I. Gelado, M. Garland, "Throughput-oriented GPU memory allocation", PPoPP 2019.
 //
-//   state   epoch | readers of even epochs | readers of odd epochs | barrier: 0 free, 1 held | runner: 0 none, 1, 2 with new work | queue
+//   state   epoch | readers of even epochs | readers of odd epochs | barrier: 0 free, 1 held | runner | queue
+//   runner  0: no thread is the runner; 1: a thread is; 2: the same, and a thing was retired since `runner` was last set to 1
 //
-// read:         readers[epoch & 1] += 1; if the epoch has changed meanwhile, -= 1 and begin again;  ...;  readers[the same] -= 1
+// read:         readers[epoch & 1] += 1; if the epoch has the other parity by now, -= 1 and begin again;  ...;  readers[the same] -= 1
 // synchronize:  takes the barrier; epoch += 1; waits until readers[old epoch & 1] == 0; gives the barrier back
-// retire:       queue += thing; runner = 2. If it was not 0, the present runner will end the thing. If it was 0, this thread is the runner:
-//                 runner = 1; takes the whole queue; synchronize; ends the things of the queue; if runner == 1: runner = 0, else again
+// retire:       queue += thing; runner = 2. If `runner` was not 0, the present runner will call end() for the thing. Otherwise:
+//                 runner = 1; takes the whole queue; synchronize; calls end() for each thing taken; if runner == 1: runner = 0, else again
 //
 // No thing is left behind. A thread queues its thing before it sets `runner` to 2. If the runner sets 1 after that, it then takes a queue
 // that contains the thing. If the runner sets 1 before that, it finds 2 when it is done, and makes another pass.
@@ -17,8 +18,8 @@
 // them.
 //
 // Differences from the paper. A reader reads the epoch a second time; without that it may add itself to the wrong epoch's counter. And a
-// thread delegates to the runner, whereas in the paper it delegates to a thread that waits to become the runner. So here no thread but the
-// runner waits.
+// thread delegates to the runner, whereas in the paper it delegates to a thread that waits to become the runner. So here no thread that
+// retires a thing waits, except for the runner.
 //
 // Progress:  read: lock-free. retire: lock-free for a thread that delegates; the runner blocks, and runs as long as things are retired.
 //            synchronize: blocking. Readers must not call retire or synchronize, nor wait for a thread that may be in one of these calls.
@@ -53,7 +54,7 @@ struct rcu {
   [[nodiscard]] GPUHEAP_FN unsigned enter() const {
     simt::global_ref<word> const epoch{at->epoch};
     word now = epoch.load(simt::relaxed);  // relaxed: read again below
-    // Ends: a pass that goes on saw a synchronize() change the epoch meanwhile. Lock-free.
+    // Ends: in a pass that does not return, a synchronize() has changed the epoch meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       unsigned const parity = now & 1;
@@ -91,9 +92,10 @@ struct rcu {
     }
   }
 
-  // Retires `link`: end(&link) is called when all threads that were reading at the call have left, either by this thread before it returns,
-  // or by the runner later. New readers can no longer reach the thing that contains `link`. Every retire() of a domain passes the same
-  // `end`. end() may reuse the thing for any purpose, but must not retire a thing or wait for a reader. Readers must not call retire().
+  // Retires the thing that contains `link`, which new readers can no longer reach. Once all threads that were reading at the call have
+  // left, end(&link) is called: by this thread before it returns, if it becomes the runner, or otherwise by the present runner. Every
+  // retire() of a domain passes the same `end`. end() may reuse the thing for any purpose, but must not retire a thing or wait for a
+  // reader. Readers must not call retire().
   template <class End>
   GPUHEAP_FN void retire(rcu_link& link, End end) const {
     push(link);
@@ -108,7 +110,7 @@ struct rcu {
   GPUHEAP_FN void push(rcu_link& link) const {
     simt::global_ref<simt::uint64_t> const queue{at->queue};
     simt::uint64_t head = queue.load(simt::relaxed);  // relaxed: the compare-exchange confirms it
-    // Ends: a pass that goes on saw another thread push a link or take the queue. Lock-free.
+    // Ends: an exchange that fails has lost to another thread that pushed a link or took the queue. Lock-free.
     GPUHEAP_NO_UNROLL
     do {
       simt::global_ref<simt::uint64_t>{link.next}.store(head, simt::relaxed);  // relaxed: released below
@@ -132,7 +134,7 @@ struct rcu {
   GPUHEAP_FN void run(End end) const {
     simt::global_ref<word> const runner{at->runner};
     word expected = 0;
-    // Ends: a further pass means that another thread has retired a thing meanwhile, and has gone on.
+    // Ends: a further pass means that another thread has retired a thing meanwhile; that thread has not waited for this one.
     GPUHEAP_NO_UNROLL
     do {
       // acq_rel: acquires the pushes of all threads that have found a runner so far.

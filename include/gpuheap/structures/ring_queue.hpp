@@ -38,7 +38,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 // One lane or several can move many entries at once: claim_pushes(), put() for each ticket, publish() when all are put; claim_pops(),
 // take() for each ticket, recycle() when all are taken. Between these calls a thread must not wait for other threads.
 //
-// Stride: if all threads of a device use a queue at once, each group of them changes the four words. If the words lay in one cache line,
+// Stride: if all threads of a device use a queue at once, many groups of them change the four words. If the words lay in one cache line,
 // one slice of the L2 would serve all these changes one after the other. If they lie 1024 bytes apart, several slices share the work.
 template <class T, unsigned Stride = 32>
 class ring_queue {
@@ -81,7 +81,7 @@ class ring_queue {
     simt::plain_write(*word(tail_at), count);
   }
 
-  // Pushes `value`. False if the queue is full.
+  // Pushes `value`. False if the queue is full, in the sense of "Full and empty" above.
   GPUHEAP_FN bool try_push(T value) const {
     simt::uint32_t ticket = 0;
     if (claim_pushes(1, ticket) == 0) return false;
@@ -89,7 +89,7 @@ class ring_queue {
     publish(1);
     return true;
   }
-  // Pops an entry into `value`. False if the queue is empty.
+  // Pops an entry into `value`. False if the queue is empty, in the same sense.
   GPUHEAP_FN bool try_pop(T& value) const {
     simt::uint32_t ticket = 0;
     if (claim_pops(1, ticket) == 0) return false;
@@ -126,7 +126,7 @@ class ring_queue {
           ref64{c}.store(packed(ticket + 1, value), simt::release);
           done = true;
         }
-        // acquire: pairs with take(), so the read of the old value happens before.
+        // acquire: pairs with take(), so the read of the old value happens before the store of the new one.
       } else if (ref{c.turn}.load(simt::acquire) == ticket) {
         simt::global_ref<T>{c.value}.store(value, simt::relaxed);
         // release: publishes the value and what the caller did before. Pairs with take().
@@ -136,8 +136,8 @@ class ring_queue {
       if (!done) pause.wait();
     }
   }
-  // Waits for the value of a claimed pop ticket, and returns it. `order`: acquire, or consume if the caller accesses only places whose
-  // addresses depend on the value.
+  // Waits for the value of a claimed pop ticket, and returns it. `order`, for values of 32 bits: acquire, or consume if the caller accesses
+  // only places whose addresses depend on the value. For values of 64 bits, the load acquires.
   [[nodiscard]] GPUHEAP_FN T take(simt::uint32_t ticket, simt::memory_order order = simt::acquire) const {
     cell& c = cell_of(ticket);
     simt::back_off pause;
@@ -174,7 +174,7 @@ class ring_queue {
   // The numbers of unclaimed entries and of unclaimed free cells, as this load sees them.
   [[nodiscard]] GPUHEAP_FN unsigned size() const { return at_least_none(ref{*word(items_at)}.load(simt::relaxed)); }
   [[nodiscard]] GPUHEAP_FN unsigned room() const { return at_least_none(ref{*word(room_at)}.load(simt::relaxed)); }
-  // The k-th entry, k < size(). Only while no push or pop is under way.
+  // The k-th entry, k < size(). Only while no push or pop is under way, so the loads are relaxed.
   [[nodiscard]] GPUHEAP_FN T peek(unsigned k) const {
     cell& c = cell_of(ref{*word(head_at)}.load(simt::relaxed) + k);
     if constexpr (one_word) {
@@ -204,8 +204,8 @@ class ring_queue {
     // not write to an exhausted count.
     if (static_cast<int>(there.load(simt::relaxed)) <= 0) return 0;
     unsigned got = 0;
-    // Ends: a pass that goes on saw a positive count after it had added its rest again, so another thread's push or pop has ended
-    // meanwhile. Lock-free.
+    // Ends: the loop is repeated only if the count was positive after this thread had added its rest again: another thread's push or pop
+    // has ended meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       unsigned const before = at_least_none(there.fetch_sub(wanted, simt::relaxed));

@@ -61,7 +61,7 @@ struct slab_state {
   // to the things. The words that record which things are taken must have been changed before too, by atomics whose results the caller has
   // used (simt::note_performed).
   GPUHEAP_FN slab_word release(unsigned n) const {
-    // relay: passes what that fence released on to the threads that reserve next. Pairs with reserve() and open().
+    // relay: passes on what that fence released, to the threads that reserve next. Pairs with reserve() and open().
     return {ref().fetch_sub(n, simt::relay)};
   }
 

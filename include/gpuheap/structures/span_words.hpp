@@ -17,7 +17,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 //
 //   full        the number of groups (slot_map.hpp) of which all slots are free, plus full_bias: so a subtraction that arrives before its
 //               addition cannot borrow from the neighbouring field
-//   relist      a thread took the span from the partial list while it was active: the thread that deactivates the span lists it again
+//   relist      a thread took the span from the partial list while the span was active. The thread that deactivates the span then lists it
+//               again
 //   accounted   how many claims of the present reuse are finished
 //   active      a shard, or one thread, hands out slots of the span: no other thread acquires the span or releases its memory
 //   slots       the span is in use for slots of `class`. Without this and `large` the memory is unused, or being claimed
@@ -89,8 +90,8 @@ static_assert(span_header::new_span(59, 64, true, 7).size_class() == 59 && span_
 //                         refills the shard, or, if the page is 1, resets its span and puts it back
 //   next < num_claims()   the shard has room. The claim that reaches num_claims() has the refill duty. Exactly one claim does, since the
 //                         additions to a word are ordered
-//   next >= num_claims()  a thread refills the shard. The excess over num_claims() is the number of slots that other threads want at this
-//                         moment
+//   next >= num_claims()  a thread refills the shard. The excess over num_claims() is the number of slots that threads have claimed beyond
+//                         the end
 //   reused                the span's slots were handed out before. num_slots is {words : 14, claims per word : 6}, and claim n looks for a
 //                         free slot in word n / (claims per word). Without this flag, slots next..num_slots-1 are unclaimed, and num_slots
 //                         may be less than the span has
@@ -162,8 +163,8 @@ static_assert(shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_n
               !shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_next(5, 4999, 0) &&
               !shard_word{shard_word::of_span(5, 8000).bits + 5000}.may_be_near_next(6, 5000, 4031));
 
-// The tag of a segment or a page. A thread that has only an address finds the span by it. Each segment of a span of segments has a tag, and
-// each page of a span of pages. Tags are written before the span is published, and cleared before its memory is released.
+// The tag of a segment or a page. A thread that has only an address finds the span by this tag. Each segment of a span of segments has a
+// tag, and each page of a span of pages. Tags are written before the span is published, and cleared before its memory is released.
 //
 //   0            not in use
 //   broken_up    the segment's pages have tags of their own

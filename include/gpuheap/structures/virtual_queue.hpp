@@ -87,11 +87,12 @@ struct array_directory {
 
   // The most segments that may exist at once.
   [[nodiscard]] GPUHEAP_HD simt::uint32_t most_segments() const { return capacity - 1; }
-  // The number of the segment that is added next. Valid while no thread adds a segment.
+  // The number of the segment that is added next. Valid while no thread adds a segment, so the load is relaxed.
   [[nodiscard]] GPUHEAP_FN simt::uint32_t next_segment() const { return added().load(simt::relaxed); }
   // Numbers a segment, whose places are empty, and enters it into the ring.
   template <class Queue, class Storage>
   GPUHEAP_FN void add(Queue const&, simt::uint32_t block, Storage const& storage) const {
+    // relaxed: published by the store to the slot.
     ref{*storage.record(block)}.store(0, simt::relaxed);
     // relaxed: the store to the slot publishes the segment.
     simt::uint32_t const segment = added().fetch_add(1, simt::relaxed);
@@ -169,6 +170,7 @@ struct list_directory {
   GPUHEAP_HD list_directory(void* memory, simt::uint32_t) : at{static_cast<words*>(memory)} {}
 
   [[nodiscard]] GPUHEAP_HD simt::uint32_t most_segments() const { return ~simt::uint32_t{0}; }
+  // relaxed: as in array_directory.
   [[nodiscard]] GPUHEAP_FN simt::uint32_t next_segment() const { return after({ref{at->last}.load(simt::relaxed)}); }
   template <class Queue, class Storage>
   GPUHEAP_FN void add(Queue const& queue, simt::uint32_t block, Storage const& storage) const {
@@ -176,7 +178,7 @@ struct list_directory {
     // first.
     ref{*storage.record(block)}.store(0, simt::relaxed);
     segment_place before{ref{at->last}.load(simt::relaxed)}, mine;
-    // Ends: a pass that goes on lost the word to another thread's segment. Lock-free.
+    // Ends: an exchange that fails lost the word to another thread's segment. Lock-free.
     GPUHEAP_NO_UNROLL
     do {
       mine = segment_place::of(after(before), block);
@@ -202,7 +204,7 @@ struct list_directory {
   [[nodiscard]] GPUHEAP_FN simt::uint32_t find(simt::uint32_t segment, bool pops, Storage const& storage) const {
     // consume: orders the accesses to the block's places. Pairs with the release below.
     segment_place const recent{ref{at->recent[pops]}.load(simt::consume)};
-    // relaxed, both: hints for the begin of the search.
+    // relaxed, both: hints for the beginning of the search.
     segment_place const stone_before{stone(segment).load(simt::relaxed)}, first{ref{at->first}.load(simt::relaxed)};
     if (!recent.none() && recent.segment() == segment) return recent.block();
     segment_place here = nearer(first, nearer(recent, stone_before, segment), segment);
@@ -233,6 +235,7 @@ struct list_directory {
   }
   template <class Queue, class Storage>
   [[nodiscard]] GPUHEAP_FN bool leave(Queue const& queue, simt::uint32_t segment, unsigned n, Storage const& storage) const {
+    // relaxed: no thread adds a segment during vacate().
     segment_place const last{ref{at->last}.load(simt::relaxed)};
     if (last.none()) return false;
     if (last.segment() != segment) {
@@ -244,6 +247,7 @@ struct list_directory {
     // If other threads still pop from this segment or an earlier one, the segment stays until a next one is added. Otherwise no thread has
     // a ticket in it.
     if (before.popped() + n != queue.places() || ref{at->first}.load(simt::acquire) != last.bits) return false;
+    // relaxed, both: reopen() publishes the empty list.
     ref{at->first}.store(0, simt::relaxed);
     ref{at->last}.store(simt::uint64_t{segment + 1} << 32, simt::relaxed);
     give(queue, last.block(), storage);
@@ -281,12 +285,13 @@ struct list_directory {
   // this segment comes later and sees `first` moved.
   template <class Queue, class Storage>
   GPUHEAP_COLD void give_finished(Queue const& queue, Storage storage) const {
-    // Ends: a pass that goes on has moved `first`, or saw that another thread moved it. Lock-free.
+    // Ends: a pass that does not return has moved `first`, or saw that another thread moved it. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       segment_place const first{ref{at->first}.load(simt::acquire)};
       if (first.none()) return;  // other threads have moved `first`, and vacated the queue
       segment_record const seen{ref{*storage.record(first.block())}.fetch_add(0, simt::acq_rel)};
+      // relaxed: the load of `first` has acquired this segment's number.
       if (ref{*storage.number(first.block())}.load(simt::relaxed) != number_of(first.segment())) continue;
       if (seen.popped() != queue.places() || !seen.has_next()) return;
       simt::uint64_t expected = first.bits;
@@ -342,7 +347,7 @@ class virtual_queue {
     return got;
   }
 
-  // The same for the values value, value + 1, ... value + n - 1, n > 0. Returns how many of them got room.
+  // As push(), for the values value, value + 1, ... value + n - 1, n > 0. Returns how many of them got room.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN unsigned push_run(warp_group group, simt::uint32_t value, unsigned n, Storage const& storage) const {
     simt::uint64_t first = 0;
@@ -442,7 +447,7 @@ class virtual_queue {
     auto const n = static_cast<int>(ref{*word(items_at)}.load(simt::relaxed));
     return n > 0 ? static_cast<unsigned>(n) : 0;
   }
-  // The k-th entry, k < size(). Only while no push or pop is under way.
+  // The k-th entry, k < size(). Only while no push or pop is under way, so the loads are relaxed.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN simt::uint32_t peek(unsigned k, Storage const& storage) const {
     simt::uint64_t const ticket = ref64{*word<simt::uint64_t>(head_at)}.load(simt::relaxed) + k;
@@ -464,8 +469,8 @@ class virtual_queue {
     // relaxed, all: the count only limits the number of pops. The load comes first, so that threads do not write to an exhausted count.
     if (static_cast<int>(there.load(simt::relaxed)) <= 0) return 0;
     unsigned got = 0;
-    // Ends: a pass that goes on saw a positive count after it had added its rest again, so another thread's push or pop has ended
-    // meanwhile. Lock-free.
+    // Ends: the loop is repeated only if the count was positive after this thread had added its rest again: another thread's push or pop
+    // has ended meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       auto const before = static_cast<int>(there.fetch_sub(wanted, simt::relaxed));
@@ -484,8 +489,8 @@ class virtual_queue {
     unsigned missing = wanted - got;
     bool wants = false;
     simt::back_off pause;
-    // Ends: a pass that goes on saw other threads add segments, and these wait for no thread in this loop; or it lost room or a block to
-    // other threads; or it registered its want; or it added a segment and wants more. Blocking.
+    // Ends: a pass that decides nothing saw other threads add segments, and these wait for no thread in this loop; or it lost room or a
+    // block to other threads; or it registered its want; or it added a segment and wants more. Blocking.
     GPUHEAP_NO_UNROLL
     for (bool decided = false; !decided;) {
       simt::uint32_t block = no_block;
@@ -526,7 +531,7 @@ class virtual_queue {
     if (wants && more != 0) room().want_no_more(more);
     return more;
   }
-  // Whether the pool may have a block, and the directory has a number for it.
+  // Whether the pool may have a block, and the directory has a number for it. relaxed: a hint, which take_block() checks again.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN bool may_add(Storage const& storage) const {
     return storage.may_have_any() && ref{*word(segments_at)}.load(simt::relaxed) < directory_.most_segments();

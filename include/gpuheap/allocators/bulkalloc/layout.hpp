@@ -80,7 +80,7 @@ struct alignas(128) chunk_list {
   uint32_t first = no_page;
   structures::collective_mutex::word lock = 0;
 };
-// The lists of one multiprocessor.
+// The lists of an arena. Multiprocessor i uses arena i % num_arenas.
 struct arena {
   class_list classes[num_classes];
   chunk_list chunks;
@@ -103,7 +103,7 @@ static_assert(sizeof(bin_header) <= header_bytes && structures::hinted_bits::seg
 // The header at the start of a chunk.
 struct chunk_header {
   uint64_t used;     // a bit for each page that is a bin in use or a header page; changes under the arena's lock
-  uint64_t touched;  // a bit for each page that was ever a bin in use
+  uint64_t touched;  // a bit for each page that is a header page or was ever a bin in use
   uint32_t next, previous;
   uint32_t arena;
   uint32_t linked;
@@ -166,7 +166,8 @@ struct geometry {
     at.top = top_of(num_pages);
     auto const at_most = [](size_t n, size_t most) { return static_cast<uint32_t>(n < 1 ? 1 : n < most ? n : most); };
     at.num_arenas = at_most(num_pages / 8, num_sms < config.max_arenas ? num_sms : config.max_arenas);
-    // A chunk has at most an eighth of an arena's share of the pages, so that a chunk with few bins in use wastes little.
+    // A chunk has at most an eighth of an arena's share of the pages (but at least 4 pages), so that a chunk with few bins in use wastes
+    // little.
     uint32_t const share = at_most(num_pages / (8 * size_t{at.num_arenas}), config.chunk_pages);
     at.chunk_pages = share < 4 ? 4 : 1u << simt::highest_bit(share);
     end = reinterpret_cast<simt::uintptr_t>(base);
@@ -207,7 +208,7 @@ struct geometry {
 struct census {
   uint64_t objects = 0, object_bytes = 0;
   uint64_t bins = 0, chunks = 0;
-  uint64_t first_fault = 0;  // {page, fault}, inverted so that a maximum finds the lowest; 0: no fault
+  uint64_t first_fault = 0;  // {page or arena, fault}, inverted so that a maximum finds the lowest; 0: no fault
 };
 
 }  // namespace bulk

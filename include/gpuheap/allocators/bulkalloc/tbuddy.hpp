@@ -6,7 +6,7 @@
 //
 //   publish:   available |= bit;  units += 1
 //   take:      units -= 1;        some available bit is cleared
-//   merge:     units -= 2;        both bits of a pair, which share a word, are cleared in one step; or units += 2
+//   merge:     units -= 2;        both bits of a pair, which share a word, are cleared in one step; if one was clear already, units += 2
 // So at any time, the number of an order's bits is the sum of its units, of the units that threads hold without a node yet, and of the
 // nodes whose units are still to be added. A thread that holds a unit waits for no thread until it has a node or has given the unit back.
 #pragma once
@@ -50,8 +50,8 @@ struct alignas(128) tbuddy {
     bitmap_tree const available = orders[order].available;
     uint64_t got = 0;
     simt::back_off pause;
-    // Ends: there are at least as many nodes as units held. A search that finds no node has missed nodes that other threads published or
-    // took meanwhile. Lock-free.
+    // Ends: at any time there are at least as many available nodes as units that threads hold. A search that finds no node came to each
+    // leaf while other threads had taken its nodes, or before they published others there. Lock-free.
     GPUHEAP_NO_UNROLL
     while (!available.for_each_leaf(scattered(available.num_leaves), [&](unsigned i) {
       leaf = i;
@@ -127,13 +127,13 @@ struct alignas(128) tbuddy {
     return page;
   }
 
-  // Takes blocks for up to `wanted` lanes. `held`: units that the caller holds already. `single` becomes true if so many adjacent blocks
-  // are not available; the function then takes one block at a time.
+  // Takes blocks for up to `wanted` lanes. `held`: units that the caller holds already. `single` becomes true when `wanted` adjacent blocks
+  // cannot be had; from then on, each call takes one block.
   [[nodiscard]] GPUHEAP_FN static block_grant take_blocks(tbuddy* self, unsigned order, unsigned wanted, unsigned& held, bool& single) {
     if (held == 0 && !single && wanted > 1 && order + simt::ceil_log2(wanted) <= self->at.top) {
       uint32_t page = no_page;
-      // If there are no units, the thread splits a larger block for all lanes. If their number is odd, one more node remains for other
-      // threads.
+      // If too few units are there or promised, the thread splits a larger block for all lanes. If the number of lanes is odd, one more
+      // node remains for other threads.
       bool const served = self->units(order).wait(wanted, wanted + (wanted & 1), [&] {
         page = take_row(self, order, wanted);
         return page != no_page;
@@ -187,7 +187,7 @@ struct alignas(128) tbuddy {
     return page;
   }
 
-  // Frees the nodes of the lanes that have a `node`, and joins buddies that are both available. All lanes of `here` call.
+  // Frees the nodes of the lanes whose `node` is not no_page, and joins buddies that are both available. All lanes of `here` call.
   GPUHEAP_COLD static void give(tbuddy* self, simt::lane_mask here, uint32_t node, unsigned order) {
     bool has = node != no_page;
     // Ends: `order` rises in each lane that has joined a pair.
@@ -247,11 +247,12 @@ struct alignas(128) tbuddy {
     bitmap_tree const available = orders[order].available;
     auto const leaf = available.leaf(node / 64);
     uint64_t const both = uint64_t{3} << (node % 64 & ~1u);
-    uint64_t seen = leaf.load(simt::relaxed);
+    uint64_t seen = leaf.load(simt::relaxed);  // relaxed: the compare-exchange confirms it
     // Ends: a pass that does not return found the word changed by another thread. Lock-free.
     GPUHEAP_NO_UNROLL
     while ((seen & both) == both) {
-      // consume_release: comes after the threads that freed the two nodes, and before the thread that takes the parent.
+      // consume_release: comes after the accesses of the threads that freed the two nodes, and before those of the thread that takes the
+      // parent.
       if (!leaf.compare_exchange(seen, seen & ~both, simt::consume_release, simt::relaxed)) continue;
       if ((seen & ~both) == 0) (void)available.clear_stale(node / 64);
       return true;

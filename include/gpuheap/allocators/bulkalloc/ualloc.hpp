@@ -4,20 +4,22 @@
 //   bin     | header 128 | data 3968 |  with a tail of 128 bytes for objects of up to 128 bytes, so that 4096 / size objects fit
 //   chunk   | header | 31 tails | header | 31 tails | 62 bins |     (64 pages; a chunk of 32 pages or fewer has one page of tails)
 //
-//   take  units -= n. In a bin of the list, under read-copy-update: free -= m, then m bits are set. A take that lowers `free` to 0 unlinks
-//         the bin. If no units are there or promised, a page of a chunk becomes a bin, units += the objects that are left over, and the bin
-//         is linked
+//   take  units -= n. In a bin of the list, under read-copy-update: free -= m (at most n), then m bits are set. A take that lowers `free`
+//         to 0 unlinks the bin. If fewer than n units are there or promised, a page of a chunk becomes a bin, the bin is linked, and units
+//         += the objects that are left over
 //   give  the bit is cleared, free += m, units += m. A give that raises `free` from 0 links the bin. A give after which all objects are
 //         free acquires the units of the others, sets `free` to closed, and unlinks the bin. When all readers have left, the bin goes back
 //         to its chunk, and a chunk without bins to TBuddy
 // Bits are cleared before `free` counts them, so a thread that lowered `free` by m finds m clear bits. `free` rises before units are added,
-// so the sum of all `free` is at least the number of units, those that searching threads hold included. If all objects of a bin are free,
-// but not all of their units are there, the bin stays: other threads hold these units and will take objects, or are about to add the units.
+// so the sum of all `free` is at least the number of units, including the units that searching threads hold. If all objects of a bin are
+// free, but not all of their units are there, the bin stays: other threads hold these units and will take objects, or are about to add the
+// units.
 //
 // Locks are collective mutexes: lanes of a warp that come to the lock of one list together, each with a bin of its own, acquire the lock
 // once for all of them, and act one after the other. This happens in frees only: everywhere else, one leader takes the lock. The list's
-// lock is held while links change, while a bin is closed, and while `free` changes from 0, or to all objects. So no bin is given back while
-// a thread that freed its objects still links it. A thread that lowers `free` to 0 needs no lock, because its own object keeps the bin.
+// lock is held while links change, while a bin is closed, and while a give raises `free` from 0 or to all objects. So no bin is given back
+// while a thread that freed its objects still links it. A take that lowers `free` to 0 needs no lock, because the object that it took keeps
+// the bin.
 #pragma once
 
 #include <gpuheap/allocators/bulkalloc/tbuddy.hpp>
@@ -196,6 +198,7 @@ struct heap_state {
         }
       });
       // Waits without the lock, since threads that hold the units may want the lock.
+      // relaxed: a guess. The next pass looks again under the lock.
       // Ends: the threads that hold the units take their objects, of this bin or of another one, and wait for no thread but the lock's
       // holder.
       GPUHEAP_NO_UNROLL
@@ -219,10 +222,10 @@ struct heap_state {
 
   // ---- the list of a class
 
-  // Makes a page a bin of class c, whose first n objects the caller takes. The caller adds the units of the others.
+  // Turns a page into a bin of class c, whose first n objects the caller takes. The caller adds the units of the others.
   GPUHEAP_COLD static void open_bin(heap_state* self, uint32_t arena, unsigned c, uint32_t page, unsigned n) {
     bin_header& bin = self->at().bin(page);
-    // relaxed, all: these words are published by link(), or by the program when it passes on the objects.
+    // All stores are relaxed: link() publishes the words, or the program does so when it passes on the objects.
     word(bin.hints).store(0, simt::relaxed);
     GPUHEAP_NO_UNROLL
     for (unsigned s = 0; s != 8; ++s) {
@@ -242,6 +245,7 @@ struct heap_state {
     class_list& mine = self->list(arena, c);
     mutex{&mine.lock}.run_alone([&] {
       bin_header& bin = self->at().bin(page);
+      // relaxed, both: the lock orders the accesses.
       bool const linked = (word(bin.info).load(simt::relaxed) & bin_header::linked) != 0;
       if (linked && word(bin.free).load(simt::relaxed) == 0) self->unlink(mine, page);
     });
@@ -258,7 +262,8 @@ struct heap_state {
     word(mine.first).store(page, simt::release);
     word(bin.info).store(word(bin.info).load(simt::relaxed) | bin_header::linked, simt::relaxed);
   }
-  // Called under the list's lock. The bin keeps its `next`, so a thread that has reached the bin continues along the list.
+  // Called under the list's lock; the orders are those of link(). The bin keeps its `next`, so a thread that has reached the bin continues
+  // along the list.
   GPUHEAP_FN void unlink(class_list& mine, uint32_t page) {
     bin_header& bin = at().bin(page);
     uint32_t const next = word(bin.next).load(simt::relaxed), previous = word(bin.previous).load(simt::relaxed);
@@ -285,6 +290,7 @@ struct heap_state {
                                  : units.wait_promised(1);
     if (!served || page != no_page) return page;
     mutex{&mine.lock}.run_alone([&] {
+      // relaxed, all: the lock orders the accesses.
       uint32_t const first = word(mine.first).load(simt::relaxed);
       chunk_header& chunk = at.chunk(first);
       uint64_t const used = word(chunk.used).load(simt::relaxed), bit = ~used & (0 - ~used);
@@ -303,6 +309,7 @@ struct heap_state {
     if (first == no_page) return no_page;
     chunk_header& chunk = at.chunk(first);
     uint64_t const used = at.header_bits() << 1 | 1;
+    // relaxed, all: the release store below publishes them to threads that free, and the lock to threads that take pages.
     word(chunk.used).store(used, simt::relaxed);
     word(chunk.touched).store(used, simt::relaxed);
     word(chunk.arena).store(arena, simt::relaxed);
@@ -314,11 +321,12 @@ struct heap_state {
     return first + at.header_pages();
   }
 
-  // Gives back a bin that no thread reads any more.
+  // Gives back a bin of which no RCU reader is left.
   GPUHEAP_COLD static void give_bin(heap_state* self, uint32_t page) {
     geometry const& at = self->at();
     uint32_t const first = at.chunk_of(page);
     chunk_header& chunk = at.chunk(first);
+    // relaxed: the chunk belongs to this arena as long as one of its bins is in use.
     chunk_list& mine = at.arenas[word(chunk.arena).load(simt::relaxed)].chunks;
     semaphore const units{&mine.units};
     bool empty = false, done = false;
@@ -329,6 +337,7 @@ struct heap_state {
     GPUHEAP_NO_UNROLL
     while (!done) {
       mutex{&mine.lock}.run_alone([&] {
+        // relaxed, all: the lock orders the accesses.
         uint64_t const used = word(chunk.used).load(simt::relaxed) & ~(uint64_t{1} << (page - first));
         bool const linked = word(chunk.linked).load(simt::relaxed) != 0;
         if (used != at.header_bits()) {
@@ -343,6 +352,7 @@ struct heap_state {
       });
       uint64_t const alone = at.header_bits() | uint64_t{1} << (page - first);
       // Waits without the lock, since threads that hold the units may want the lock.
+      // relaxed: a guess. The next pass looks again under the lock.
       // Ends: the threads that hold the units take a bin, of this chunk or of another one, and wait for no thread but the lock's holder.
       GPUHEAP_NO_UNROLL
       while (!done && word(chunk.used).load(simt::relaxed) == alone && semaphore::count(units.look()) + 1 < at.bins_per_chunk())
@@ -353,7 +363,7 @@ struct heap_state {
     tree::give(&self->blocks, simt::lane_mask{1} << simt::lane_id(), first >> at.chunk_order(), at.chunk_order());
   }
 
-  // Both are called under the arena's lock. relaxed, all: the lock orders them.
+  // Both are called under the arena's lock, which orders their accesses, so all of them are relaxed.
   GPUHEAP_FN void link_chunk(chunk_list& mine, uint32_t first) {
     chunk_header& chunk = at().chunk(first);
     uint32_t const next = word(mine.first).load(simt::relaxed);

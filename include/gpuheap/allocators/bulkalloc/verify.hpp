@@ -1,11 +1,12 @@
 // Checks the invariants of a BulkAllocator heap while no kernel uses it.
 //
 // While no kernel is running on the heap:
-//   1. no units are promised or waited for, no lock is held, no thread reads, no bin waits to be reclaimed;
-//   2. each order has as many units as available nodes, and no two available buddies;
-//   3. every page lies in exactly one live block or available node;
-//   4. a bin in use counts as many free objects as it has clear bits; it has a live object, and it is linked if and only if it has a free
-//      one;
+//   1. no units are promised or waited for, and no lock is held; no thread is an RCU reader of a class list, and no bin waits to be
+//      reclaimed;
+//   2. each order has as many units as available nodes; two buddies are both available only if the tree has no parent of them;
+//   3. every page lies in exactly one live block or available node (a chunk is a live block);
+//   4. in a bin in use, the set bits and the count of free objects add up to the number of its objects; at least one bit is set, and the
+//      bin is linked if and only if it has a free object;
 //   5. each class of an arena has as many units as its bins have free objects, and all bins with free objects are in its list;
 //   6. an arena has as many units of bins as its chunks have free pages, and all chunks with free pages are in its list.
 #pragma once
@@ -21,10 +22,10 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::bulk {
 
-// The faults of a page; the last three are faults of an arena.
+// The faults that the kernels report. The last three are faults of an arena, the others of a page.
 enum class fault : uint32_t { none, wrong_header, wrong_count, empty_bin, wrong_link, class_units, bin_units, busy };
 
-// Kernel: thread i checks every `threads`-th page, from page i on. relaxed, all: no other kernel uses the heap.
+// Kernel: thread i checks every `threads`-th page, from page i on. All accesses are relaxed, since no other kernel uses the heap.
 template <class Parts>
 struct take_census {
   heap_state<Parts>* state;
@@ -81,8 +82,10 @@ struct take_census {
   }
 };
 
-// Kernel that runs after take_census. The lists of all arenas are numbered from 0 on. Thread i compares the units of list i with the free
-// objects that take_census counted, and with those in the list.
+// Kernel that runs after take_census. The lists are numbered from 0 on: for each arena a list of bins for each class, and then the list of
+// chunks. Thread i compares three numbers of list i: the units of its semaphore; the free objects, or free pages, that take_census counted;
+// and the free objects of the bins, or the free pages of the chunks, that are linked into the list. It then clears the count for the next
+// verify().
 template <class Parts>
 struct compare_units {
   heap_state<Parts>* state;
@@ -136,7 +139,8 @@ struct audit {
   uint64_t free_pages = 0;
 };
 
-// Checks the tree's units and pairs, and that every page is in exactly one place. Host; waits for the stream.
+// Checks that each order's units match its available nodes, that buddies were joined, and that every page is in exactly one place. Host;
+// waits for the stream.
 template <class Parts>
 void verify_tree(heap_state<Parts>* state, geometry const& at, audit& result, stream_ref stream) {
   std::vector<uint32_t> words(at.num_pages), covered(at.num_pages);
@@ -163,8 +167,8 @@ void verify_tree(heap_state<Parts>* state, geometry const& at, audit& result, st
     result.free_pages += nodes << order;
     if (slot.units != nodes) {
       result.problem = "order " + std::to_string(order) + " has " + std::to_string(nodes) + " available nodes, " +
-                       std::to_string(structures::bulk_semaphore::count(slot.units)) + " units, and promises beyond waiters of " +
-                       std::to_string(structures::bulk_semaphore::surplus(slot.units));
+                       std::to_string(structures::bulk_semaphore::count(slot.units)) +
+                       " units; units promised less units waited for: " + std::to_string(structures::bulk_semaphore::surplus(slot.units));
     }
   }
   for (size_t page = 0; page != words.size(); ++page) {
@@ -174,7 +178,8 @@ void verify_tree(heap_state<Parts>* state, geometry const& at, audit& result, st
     cover(page, word.order());
   }
   for (size_t page = 0; page != covered.size(); ++page) {
-    if (covered[page] != 1) result.problem = "page " + std::to_string(page) + " is in " + std::to_string(covered[page]) + " blocks";
+    if (covered[page] != 1)
+      result.problem = "page " + std::to_string(page) + " is in " + std::to_string(covered[page]) + " live blocks or available nodes";
   }
 }
 
@@ -203,8 +208,9 @@ template <class Parts>
                                      "the page has a bin whose count of free objects differs from its bits",
                                      "the page has a bin without live objects",
                                      "the page has a bin that is linked and has no free object, or is not linked and has one",
-                                     "the arena has a class with another number of units than of free objects",
-                                     "the arena has another number of units of bins than of free bins",
+                                     "the arena has a class whose units, free objects and listed free objects differ in number, or whose "
+                                     "list has a bin of another class",
+                                     "the arena's units of bins, free pages of chunks and listed free pages differ in number",
                                      "the arena has a list that is still in use"};
     uint64_t const which = ~found.first_fault;
     result.problem = "page or arena " + std::to_string(which >> 32) + ": " + texts[static_cast<uint32_t>(which)];

@@ -13,7 +13,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesce_parts {
 // The widths and distances that all segments of one superblock share. Pure functions.
 struct segment_shape {
   unsigned width = 0;  // bytes of a header: 2, 4 or 8. 0: none
-  unsigned unit = 0;   // the distance of two payloads is a multiple of so many bytes
+  unsigned unit = 0;   // the distance between two payloads is a multiple of this number of bytes
   unsigned lead = 0;   // bytes from the start of the superblock to the first payload
 
   // The shape for a warp whose largest request has `bytes` (> 0) bytes.

@@ -2,7 +2,7 @@
 //
 // While no kernel runs:
 //   1. each key is in one of its two buckets, and in one place only
-//   2. a superblock has as many pieces in the map as its head counts
+//   2. if a superblock has a piece in the map, it has as many there as its head counts
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>

@@ -151,7 +151,7 @@ struct basic_block_pool : pool_layout {
     return true;
   }
 
-  // Takes up to `wanted` slots of a block that is active in class c. Gives up after `left` blocks without a free slot.
+  // Takes up to `wanted` slots of a block that is active in class c. Gives up after `left` blocks that have no free slot or another class.
   GPUHEAP_COLD static grant find_active(pool_layout const* at, unsigned c, unsigned wanted, unsigned left) {
     Self const pool = of(at);
     bitmap_tree const active = pool.active(c);

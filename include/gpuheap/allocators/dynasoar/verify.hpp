@@ -21,8 +21,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::soa {
 // The fault of a block.
 enum class fault : uint32_t { none, free_and_not, tag_and_bits, active_and_not, beyond_capacity, empty, summary };
 
-// Kernel, a thread for each block: counts the blocks of the class `only`, or of every class if that is all_classes, and finds faults.
-// relaxed, all: no other kernel uses the pool.
+// Kernel, a thread for each block: counts the blocks of the class `only`, or of every class if that is all_classes, and finds faults. All
+// accesses are relaxed, since no other kernel uses the pool.
 struct take_census {
   static constexpr unsigned all_classes = ~0u;
   pool_layout pool;

@@ -3,7 +3,7 @@
 //   word   bit 0     32          48      56     63
 //          | count  | full words | class | mode |
 //
-//   count       slices that were requested from the block since it was opened; from N on it has none left
+//   count       slices that were requested from the block since it was opened; from num_slices() on the block has none left
 //   full words  the number of words of `freed` in which every bit is set
 //   mode        home: no thread has the block. open: it is divided into slices. whole: it is one piece of memory
 //
@@ -68,11 +68,12 @@ struct block_state {
   }
   // Makes a block that the caller has taken from its segment one piece of memory.
   GPUHEAP_FN void open_whole(unsigned c) const {
-    // relaxed, both: no other thread reads these words before the program passes the pointer on.
+    // relaxed, both: a thread that still finds the block in a slot's old word sees only that it is not open. All other threads learn of the
+    // block from the program, with the pointer.
     freed_word(0).store(0, simt::relaxed);
     ref().store(block_word::of(c, mode::whole).bits, simt::relaxed);
   }
-  // Marks the block as home, before its segment gets it back.
+  // Marks the block as home, before its segment gets it back. relaxed: published with the block's home bit.
   GPUHEAP_FN void close() const { ref().store(0, simt::relaxed); }
 
   // Frees the slices `mask` of freed word i, and returns the word from before. A slice whose bit was set already was freed before, not by
@@ -81,7 +82,7 @@ struct block_state {
     // consume_release: releases the accesses of the slices' owners. Pairs with take(), through the thread that opens the block next.
     return freed_word(i).fetch_or(mask, simt::consume_release);
   }
-  // Whether adding `mask` to a word made it full.
+  // Whether the word was not full before, and is full with the bits `mask`.
   [[nodiscard]] GPUHEAP_HD bool completes(uint64_t before, uint64_t mask, mode m) const {
     uint64_t const full = m == mode::whole ? 1 : simt::low_bits(num_slices());
     return (before | mask) == full && before != full;

@@ -81,7 +81,7 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     if (first + used != end && at.block(id).give_up(first + used, end)) base::self().put_back(id, before.size_class());
     return used == 0 ? grant{} : grant{id, first};
   }
-  // The same for the fast path, not inlined: called if the block has another class, or too few slices.
+  // settle() for the fast path, not inlined: called if the block has another class, or too few slices.
   [[nodiscard]] GPUHEAP_COLD grant settle_single(uint32_t id, unsigned c, unsigned wanted, block_word before) {
     return settle(id, c, 0, wanted, before);
   }
@@ -121,8 +121,8 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     return at.block(id).retire(c) && base::self().put_back(id, c);
   }
 
-  // Claims up to `wanted` blocks of class c in one segment. If there is none, idle blocks of all classes but `but` leave their slots, until
-  // there is one.
+  // Claims up to `wanted` blocks of class c in one segment. While there is no such block, idle blocks of all classes but `but`
+  // (every_class: of all classes) leave their slots.
   [[nodiscard]] GPUHEAP_FN block_claim obtain_or_flush(unsigned c, unsigned wanted, unsigned but) {
     structures::relocation_count const moves = base::relocations();
     simt::back_off pause;
@@ -241,6 +241,7 @@ struct heap_state : segment_pool<Config, Parts, typename Parts::template state<C
     return end - first;
   }
   [[nodiscard]] GPUHEAP_FN bool is_joined(uint32_t id, unsigned index) const {
+    // relaxed: as in join().
     return (joined_word(id, index / 64).load(simt::relaxed) >> (index % 64) & 1) != 0;
   }
 

@@ -18,8 +18,8 @@ struct gallatin_config {
   simt::size_t segment_bytes = simt::size_t{16} << 20;  // a power of two; small heaps have smaller segments
   unsigned smallest_slice = 16;                         // bytes; each power of two from this one to largest_slice is a class
   unsigned largest_slice = 4096;
-  unsigned most_slices = 8;      // one request gets at most so many adjacent slices of the largest class: 1, 2, 4 or 8
-  unsigned least_slots = 4;      // the fewest slots of a class; the smallest class has one for each multiprocessor
+  unsigned most_slices = 8;      // the most adjacent slices of the largest class that one request gets: 1, 2, 4 or 8
+  unsigned least_slots = 4;      // the fewest slots of a class, unless slot_share allows fewer
   unsigned slot_share = 64;      // the blocks in the slots of one class take at most 1/slot_share of the heap, or are one block
   unsigned least_segments = 64;  // a heap that would have fewer has smaller segments
 };
@@ -121,8 +121,8 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD tree_type free_segments() const { return tree_at(0); }
   [[nodiscard]] GPUHEAP_HD tree_type segments_with_blocks(unsigned c) const { return tree_at(c + 1); }
 
-  // ---- the wavefront: the blocks that are in slots from the start. They lie class by class in adjacent segments, for as many classes as
-  // fit into a quarter of the heap
+  // ---- the wavefront: the blocks that are in slots from the start. They lie class by class in adjacent segments. The wavefront takes at
+  // most a quarter of the heap, and leaves out the classes that would exceed it
 
   [[nodiscard]] GPUHEAP_HD unsigned wave_segments(unsigned c) const { return (num_slots(c) + blocks_of(c) - 1) / blocks_of(c); }
   // The first segment of class c in the wavefront; num_segments if the wavefront has no block of the class. For num_classes: the end of the

@@ -51,7 +51,7 @@ struct segment_state {
   // and subtracts them from the expected count. Of threads with different guesses, several succeed.
   [[nodiscard]] GPUHEAP_FN unsigned take(unsigned c, unsigned wanted, unsigned& left) const {
     segment_word seen = look();
-    // Ends: of two passes in a row that do not return, the first lost the word to another thread's change. Lock-free.
+    // Ends: of two passes in a row that do not return, one made no guess, and lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
     for (unsigned attempt = 0; seen.is_of_class(c) && seen.count() != 0; ++attempt) {
       unsigned const ahead = attempt % 2 == 0 ? 0 : wanted * ((simt::global_warp() + attempt) * 0x9e3779b1u >> 29);
@@ -155,7 +155,8 @@ struct alignas(128) segment_pool {
       relocations().end();
     });
     if (first == tree_type::none) return nullptr;
-    // relaxed, all: no other thread reads these words before the program passes the pointer on.
+    // relaxed, all: threads learn of the run from the program, with the pointer. A thread that reads such a word earlier sees only that the
+    // segment has no class.
     at.segment(first).ref().store(segment_word::of(segment_word::head, k).bits, simt::relaxed);
     GPUHEAP_NO_UNROLL
     for (uint32_t s = first + 1; s != first + k; ++s)

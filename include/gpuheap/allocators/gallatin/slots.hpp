@@ -6,8 +6,8 @@
 //   block       0: none
 //   busy        one thread is fetching a block for the slot. Only that thread changes the word meanwhile
 //   failed      the last attempt found no block. The next thread that asks may begin another one
-//   generation  the number of the last attempt to fetch a block. A thread that replaces the block compares the whole word that it read. If
-//               the block has left the slot and come back meanwhile, the generation differs
+//   generation  the number of attempts to fetch a block, and of removals of idle blocks, so far. A thread that replaces the block compares
+//               the whole word that it read. If the block has left the slot and come back meanwhile, the generation differs
 //
 // A block stays in its slot until a thread that wants slices of it finds it exhausted. By then the block may have gone back to its segment,
 // and may have any other use. The atomic that takes slices returns the block's own word, which shows this.

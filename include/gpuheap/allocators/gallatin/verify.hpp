@@ -134,7 +134,7 @@ class snapshot {
         require(!slot.is_busy(), "class ", c, " has a slot that is busy");
         if (!slot.has_block()) continue;
         bool const there = slot.block() < num_blocks();
-        require(there, "class ", c, " has a block in a slot that does not exist");
+        require(there, "class ", c, " has a slot with a block that does not exist");
         if (!there) continue;
         is_in_slot_[slot.block()] = true;
       }
@@ -173,7 +173,7 @@ class snapshot {
       homes += home;
       look_at_block(at_.block_id(s, place), c, home);
     }
-    require(homes == word.count(), "segment ", s, " counts another number of blocks at home than have their home bit");
+    require(homes == word.count(), "segment ", s, " has a count of blocks at home that differs from its home bits");
     require(homes < n, "segment ", s, " has all blocks at home, and is not free");
     require(homes == 0 || is_in_tree(c + 1, s), "segment ", s, " has blocks at home, and is not in the tree of its class");
   }
@@ -196,7 +196,7 @@ class snapshot {
       full += freed[i] == simt::low_bits(at_.num_slices());
       back += simt::popcount(freed[i]);
     }
-    require(full == word.full_words(), "block ", id, " counts another number of full words than it has");
+    require(full == word.full_words(), "block ", id, " has a count of full words that differs from its freed bits");
     require(full != at_.slice_words(), "block ", id, " has all slices freed, and is not home");
     require(out == at_.num_slices() || is_in_slot_[id], "block ", id, " has slices left, and is in no slot");
     found_.live_slices += out - back;

@@ -88,7 +88,7 @@ enum class slab_role : unsigned {
 //            thread's chunks are counted, and the kind is the one that the thread expects, the kind does not change
 //   class    the class whose head the slab is or last was; an unassigned slab keeps it too
 //   packed   for a head: requests fill it entirely before it is replaced
-//   ticket   the number of all requests so far, modulo 2^32: each request starts its search at another place
+//   ticket   the number of requests that were added to the word so far, modulo 2^32: each request starts its search at another place
 struct slab_use {
   using word = uint64_t;
   static constexpr unsigned class_at = 24, role_at = 28, packed_at = 31, ticket_at = 32;

@@ -40,7 +40,7 @@ struct layout {
   static constexpr unsigned lg_smallest = simt::ceil_log2(classes<Config>::largest_bytes);
   static_assert(Config.slab_bytes == size_t{1} << lg_largest && lg_largest >= lg_smallest);
   static_assert(Config.slab_bytes / classes<Config>::smallest <= 1u << 20,
-                "2^20 chunks, and as many again for each of 15 million threads that are about to take or give back, fit into `used`");
+                "`used` has room for 2^20 chunks and for 15 million more, which threads have counted and not claimed yet");
   static_assert(Config.sparse_permille <= Config.roomy_permille && Config.roomy_permille <= Config.busy_permille &&
                 Config.busy_permille <= 1000);
 
@@ -82,7 +82,7 @@ struct layout {
     while (lg > lg_smallest && most_in(bytes, lg).num_slabs < Config.min_slabs) --lg;
     return most_in(bytes, lg);
   }
-  // The number + 1 of a slab fits into 32 bits, and a tree can hold so many slabs.
+  // The number + 1 of a slab fits into 32 bits, and a tree can hold this many slabs.
   static constexpr unsigned max_slabs = 1u << 24;
 };
 static_assert(layout<halloc_config{}>::in(size_t{6} << 30).lg_slab == 22 && layout<halloc_config{}>::in(size_t{12} << 20).lg_slab == 17 &&
@@ -171,7 +171,7 @@ class slabs {
     chunk_map const map = map_of(s);
     chunk_map::start const begun = map.unmark(chunk);
     if (begun.count == 0) return begun.has_begun ? free_status::double_free : free_status::foreign;
-    // Pairs with the acquires of a thread that gets the chunks next: in claim() if the chunks keep their size, in draw() otherwise.
+    // Pairs with the acquires of a thread that gets the chunks next: in claim() if the slab's chunks keep their size, in draw() otherwise.
     simt::fence(simt::release);
     map.release(chunk, begun.count);
     // The group: the lanes whose blocks have the same slab and the same length. The addresses of the slabs' words leave three bits for the
@@ -297,8 +297,8 @@ class slabs {
   // slab that is no head to a lower level, the thread that subtracts files the slab there. Subtractions are ordered, so exactly one thread
   // does so.
   GPUHEAP_FN void deallocate(unsigned s, unsigned chunks) const {
-    // relay: releases the frees of this group (free() has the fence), and passes on those of other threads to the next thread that draws
-    // from the slab or adopts it.
+    // relay: passes on the frees of this group (free() has the fence) and those of other threads, to the next thread that draws from the
+    // slab or adopts it.
     slab_use const before{state(s).fetch_sub(chunks, simt::relay)};
     if (!before.is_filed()) return;
     unsigned const c = before.size_class();
@@ -373,7 +373,7 @@ class slabs {
     // Ends: a pass that does not end the loop lost the word to another thread's change. Lock-free.
     GPUHEAP_NO_UNROLL
     while (Rules::template may_adopt<Config>(now, c)) {
-      // relay: passes the frees of the slab on to threads that draw from it.
+      // relay: passes on the frees in this slab, to threads that draw from it.
       if (state(s).compare_exchange(now.bits, now.as(slab_role::held, c, now.is(slab_role::busy)).bits, simt::relay, simt::relaxed))
         return true;
     }

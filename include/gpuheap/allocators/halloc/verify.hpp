@@ -5,7 +5,7 @@
 //   2. used chunks = bits set = sum of the blocks' lengths; a block begins at a multiple of its length and its bits are set
 //   3. an unassigned slab is empty and in the free set. A slab that is neither held nor unassigned is not empty. Its level is not above
 //      that of its fill, and it is in the set of its level, unless its level is full
-//   4. a leaf of a set with a bit has its summary bits
+//   4. the summary bits above a slab's bit in its set are set
 #pragma once
 
 #include <gpuheap/allocators/halloc/slabs.hpp>
@@ -23,7 +23,7 @@ struct audit {
   size_t live_blocks = 0, live_bytes = 0;
   size_t num_slabs = 0;
   size_t held_slabs = 0;  // slabs that are not unassigned
-  size_t heads = 0;       // held slabs that are heads or next heads
+  size_t heads = 0;       // heads and next heads of all classes
 };
 
 // Returns the number of slabs that are not unassigned. Copies only the slabs' words. Waits for the stream.

@@ -42,8 +42,9 @@ struct place {
   bool exact = false;  // whether a block or a run can begin at the pointer
 };
 
-// The result of a search: a superblock in which n blocks are reserved, and its word before the reservation. The reservations are numbered
-// from before.fill() on; each is also the block at which its owner begins to search for a clear bit.
+// The result of a search: a superblock in which blocks are reserved for the caller, and its word before the reservation. If the superblock
+// had fewer free blocks than were wanted, all of these are reserved. The reservations are numbered from before.fill() on; each number is
+// also that of the block at which the owner of the reservation begins to search for a clear bit.
 struct grant {
   uint32_t superblock = no_superblock;
   slab_word before{};

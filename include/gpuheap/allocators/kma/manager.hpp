@@ -10,8 +10,8 @@
 // Invariant: while no thread is in malloc or free, a free superblock is in the queue, and one that is partly in use is a head of its class
 // or in its class's room set. It holds because
 //   1. a thread that frees the last block of a superblock puts the superblock into the queue, if its bit was clear. A thread that takes it
-//      out clears the bit before it loads the word. Both change the bit by read-modify-writes that acquire and release. So if the thread
-//      that frees found the bit set, the other one sees the superblock as this thread left it, or a later state;
+//     out clears the bit before it loads the word. Both change the bit by read-modify-writes that acquire and release. So if the freeing
+//     thread found the bit set, the taking thread sees the superblock as the freeing thread left it, or in a later state;
 //   2. a thread that takes a free superblock into use makes it a head, unless it is full then;
 //   3. a thread that frees a block of a full superblock puts the superblock into the room set;
 //   4. a thread that replaces a head, or takes a bit out of a room set, loads the superblock's word afterwards, and puts the superblock
@@ -98,7 +98,8 @@ struct alignas(128) manager {
     auto const first = runs.take(run_pages{this}, k);
     if (first == structures::page_runs::none) return nullptr;
     auto const s = static_cast<uint32_t>(first);
-    // relaxed, both: no other thread reads these words before the program passes the pointer on.
+    // relaxed, both: threads learn the length from the program, with the pointer. A search reads the word only to see that the superblock
+    // is in use, which it was before, too.
     word32{at.hints[s]}.store(static_cast<uint32_t>(k), simt::relaxed);
     at.state(s).ref().store(slab_word::of(run_head, 1).bits, simt::relaxed);
     return at.superblock_at(s);
@@ -109,9 +110,10 @@ struct alignas(128) manager {
   // Frees the run that begins at superblock s, if the superblock's word still is that of a run_head. Returns whether it was.
   [[nodiscard]] GPUHEAP_COLD bool give_run(uint32_t s) {
     slab_word seen = slab_word::of(run_head, 1);
-    // relay: passes that fence on to the one in give().
+    // relay: comes after that fence, and before the one in give().
     if (!at.state(s).ref().compare_exchange(seen.bits, slab_word::of(run_tail, 1).bits, simt::relay, simt::relaxed)) return false;
     uint32_t const k = length_of(s);
+    // relaxed: the fence in give() comes before the superblocks are free again.
     word32{at.hints[s]}.store(0, simt::relaxed);
     run_pages{this}.give(s, k);
     runs.freed(s + k);
@@ -182,6 +184,7 @@ struct alignas(128) manager {
   // Reserves blocks in a free superblock from the queue, which then becomes a head.
   [[nodiscard]] GPUHEAP_FN grant from_queue(unsigned c, unsigned wanted, unsigned h) {
     auto const queue = at.queue();
+    // relaxed, here and below: a guess, which the superblock's word confirms.
     uint32_t const head_before = head(c, h).load(simt::relaxed);
     grant got;
     // Ends: each pass takes an entry out of the queue. Other entries come only by frees, or from threads that go back to a head.
@@ -241,8 +244,8 @@ struct alignas(128) manager {
     return {};
   }
 
-  // Reserves up to `wanted` blocks in superblock s, whose word was `seen`: of class c, and with room. If that has changed, the result is
-  // none(), and `seen` is the word as it is now.
+  // Reserves up to `wanted` blocks in superblock s, whose word was `seen`: of class c, and with room. The result is none(), and
+  // `seen` is the present word, if the superblock has got another class, has no room, or has changed between free and in use.
   [[nodiscard]] GPUHEAP_FN grant reserve(uint32_t s, slab_word& seen, unsigned c, unsigned wanted) const {
     bool const was_free = seen.is_free();
     // Ends: a pass that does not end the loop lost the word to another thread's change. Lock-free.
@@ -254,7 +257,8 @@ struct alignas(128) manager {
     }
     return {};
   }
-  // The same for a superblock s that is free: takes it into use for class c.
+  // Takes superblock s into use for class c if it is free, and reserves up to `wanted` blocks. If it is no longer free, the result is
+  // none().
   [[nodiscard]] GPUHEAP_FN grant open(uint32_t s, slab_word& seen, unsigned c, unsigned wanted) const {
     unsigned const n = layout_type::capacity(c) < wanted ? layout_type::capacity(c) : wanted;
     // Ends: a pass that does not end the loop lost the word to another thread's change. Lock-free.

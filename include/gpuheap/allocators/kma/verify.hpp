@@ -35,8 +35,8 @@ struct fill_queue {
 // The fault of a superblock.
 enum class fault : uint32_t { none, wrong_kind, wrong_bits, wrong_hint, not_queued, not_found, wrong_run, stray_tail, wrong_entry };
 
-// Kernel: thread i checks every `threads`-th superblock, and every `threads`-th entry of the queue, from number i on. relaxed, all: no
-// other kernel uses the heap.
+// Kernel: thread i checks every `threads`-th superblock, and every `threads`-th entry of the queue, from number i on. All accesses are
+// relaxed, since no other kernel uses the heap.
 template <class State>
 struct take_census {
   using layout_type = typename State::layout_type;

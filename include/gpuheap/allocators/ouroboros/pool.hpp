@@ -2,8 +2,9 @@
 // adjacent chunks. A used chunk, which some thread had before, has a bit in a tree; the published form has a ring in each instance instead.
 // Here each chunk is in the pool only once, and a chunk of the second instance is free when all its parts are.
 //
-// Used chunks are taken before fresh ones, from the lowest address on, by one fetch_and on a leaf. Bits that were taken and are put back,
-// and summary bits that are being cleared, are invisible for a moment. That happens during a relocation.
+// Single chunks are taken from the used ones before the fresh ones, regions from the fresh ones before the used ones. Used chunks are taken
+// by one fetch_and on a leaf; the search begins at the lowest address. Bits that were taken and are put back, and summary bits that are
+// being cleared, are invisible for a moment. That happens during a relocation.
 #pragma once
 
 #include <gpuheap/simt/bits.hpp>
@@ -72,6 +73,7 @@ struct chunk_pool {
   }
   // Releases n chunks from `first` on, which lie in one leaf. set_mask() has the release order.
   GPUHEAP_FN void release(uint32_t first, unsigned n) const {
+    // relaxed: a count.
     simt::global_ref<unsigned>{*num_used}.fetch_add(n, simt::relaxed);
     free.set_mask(first / 64, simt::low_bits(n) << (first % 64));
   }
@@ -81,6 +83,7 @@ struct chunk_pool {
   [[nodiscard]] GPUHEAP_FN chunk_set claim_fresh(unsigned n, bool regions, relocation_count moves) const {
     uint32_t const there = simt::plain_read(*num_chunks), mask = regions ? (1u << lg_region) - 1 : 0;
     simt::global_ref<uint32_t> const next{*fresh};
+    // relaxed: a hint, which the claim below confirms.
     uint32_t seen = next.load(simt::relaxed);
     if (seen >= there) return {};
     moves.begin();

@@ -6,8 +6,8 @@
 //           a thread holds it. Only the holder takes pages; other threads may give pages back meanwhile
 //   give    sets the page's spare bit, then raises the count in the chunk's word. The thread that raises the count from 0 makes the entry,
 //           and lists it
-//   take    unlists an entry, lowers the count, then takes as many spare bits. If the count is 0 then, the entry is gone; otherwise the
-//           thread lists it again
+//   take    unlists an entry, lowers the count, then takes as many spare bits of one word, or fewer. It adds the number of missing bits to
+//           the count again. If the count is 0 then, the entry is gone; otherwise the thread lists it again
 //   share   C: a thread that finds no entry in the queue, because others hold them, lowers the count of the chunk that `current` names, but
 //           not below 1, by a compare-exchange of the whole word, and takes as many spare bits. The entry stays with its holder
 //   new     P: all pages of a new chunk go into the queue, and become spare only if the queue has no room. C: a new chunk's entry goes into
@@ -87,7 +87,7 @@ struct alignas(256) heap_state {
       if (got.bits == 0) return no_block;
       heap->relocations().end();
       uint32_t const chunk = got.base + simt::lowest_bit(got.bits);
-      // relaxed: only frees that must be refused, and the host, read this word.
+      // relaxed: readers of this word act only on chunks of a class: frees, which are refused, threads with an old `current`, and verify().
       heap->at.word(chunk).store(chunk_word::of(chunk_word::queue).bits, simt::relaxed);
       return chunk;
     }
@@ -114,8 +114,8 @@ struct alignas(256) heap_state {
     // The chunks for which the queue has no room.
     if (group.rank() >= listed) classes[q].listed.set(chunk);
   }
-  // Takes up to `wanted` entries of the tree, one for each lane of the lowest ranks, and sets `chunk` in these lanes. Returns how many. If
-  // 0, the tree was empty at some moment.
+  // Takes up to `wanted` entries of the tree, one for each lane of the lowest ranks, and sets `chunk` in these lanes. Returns how many; 0
+  // if each leaf was empty when the search looked at it, or other threads took its entries first.
   [[nodiscard]] GPUHEAP_FN unsigned unlist(warp_group group, unsigned q, unsigned wanted, uint32_t& chunk) {
     chunk_set listed;
     if (group.leads()) listed = take_listed(classes[q].listed, wanted);
@@ -172,13 +172,14 @@ struct alignas(256) heap_state {
     // this thread, and a pass finds it unless other threads change its word meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
+      // relaxed: a guess, which the AND below confirms.
       uint32_t const there = at.spare_word(chunk, index).load(simt::relaxed);
       // relay: passes the fences of the pages' last owners on to their next owners. A page that the load showed may be taken by now.
       if (there != 0) bits = at.spare_word(chunk, index).fetch_and(~lowest_of(there, n), simt::relay) & lowest_of(there, n);
       if (bits != 0) break;
       index = index + 1 == num_words ? 0 : index + 1;
     }
-    // relaxed: only a thread that owns or owned the page reads its idle bit.
+    // relaxed: a free by the page's owner comes after this change, by the program's order. For all other threads the bit is a guess.
     if constexpr (holds_pages) at.idle_word(chunk, index).fetch_and(~bits, simt::relaxed);
     mine.index = index;
     mine.bits = bits;
@@ -199,6 +200,7 @@ struct alignas(256) heap_state {
     simt::sync_warp(same.mask);  // the count comes after the bits of all these lanes
     bool makes_entry = false, empties = false;
     if (same.leads()) {
+      // relay: passes on the fences of the threads that freed, to the threads that take pages of this chunk next.
       chunk_word const before{at.word(chunk).fetch_add(same.size(), simt::relay)};
       makes_entry = before.count() == 0;
       empties = before.count() + same.size() == layout_type::pages_of(q);
@@ -408,8 +410,8 @@ struct alignas(256) heap_state {
     }
   }
 
-  // Takes chunks from the pool for about n pages of class q. Keeps up to `wanted` units for the caller, so that no other thread can put
-  // their chunks back into the pool before the caller has got a page. Returns how many it kept; 0 if there was no chunk. Sets `made_chunks`
+  // Takes chunks from the pool for about n pages of class q. Keeps up to `wanted` units for the caller, so that no other thread can put the
+  // new chunks back into the pool before the caller has got a page. Returns how many it kept; 0 if there was no chunk. Sets `made_chunks`
   // to the chunks, which the caller has to publish.
   [[nodiscard]] GPUHEAP_COLD unsigned make_units(unsigned q, unsigned n, unsigned wanted, chunk_set& made_chunks) {
     unsigned const span = layout_type::span(q), num_pages = layout_type::pages_of(q);
@@ -434,7 +436,7 @@ struct alignas(256) heap_state {
   }
   // Makes the claimed chunk, of `span` base chunks, a chunk of class q.
   GPUHEAP_FN void prepare(uint32_t chunk, unsigned q, unsigned span, unsigned num_pages) {
-    // relaxed, all but the last one, which publishes the others.
+    // relaxed, all but the last store, which publishes the others.
     GPUHEAP_NO_UNROLL
     for (unsigned i = 0; i * 32 < num_pages; ++i) {
       auto const bits = static_cast<uint32_t>(simt::low_bits(num_pages - i * 32 < 32 ? num_pages - i * 32 : 32));

@@ -6,7 +6,7 @@
 //   3. such a chunk has an entry, in the class's queue or in its tree, if and only if it has a spare page, and it has only one;
 //   4. queues of pages hold idle pages of their class that are not spare; every idle page is either spare or in a queue;
 //   5. a class has as many units as idle pages, and no thread waits for units or makes some;
-//   6. each class counts its empty chunks, and no relocation is open.
+//   6. each class has the right count of empty chunks (all of whose pages are spare), and no relocation is open.
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/state.hpp>
@@ -60,8 +60,8 @@ struct add_to_pool {
 // The fault of a chunk.
 enum class fault : uint32_t { none, in_no_use, wrong_bits, wrong_count, listed_twice, listed_wrongly, not_listed, stray_tail, wrong_page };
 
-// Kernel, a thread for each class: marks the chunks whose entry is in the class's queue or tree, and checks queued pages. relaxed, all
-// here: no other kernel uses the heap.
+// Kernel, a thread for each class: marks the chunks whose entry is in the class's queue or tree, and checks queued pages. All accesses are
+// relaxed, since no other kernel uses the heap.
 template <class State>
 struct mark_entries {
   State* heap;
@@ -186,7 +186,7 @@ template <class State>
     constexpr char const* texts[] = {"",
                                      "is neither free nor in use, or is both",
                                      "has a bit beyond its last page, or a spare page that is not idle",
-                                     "has another number of spare pages than its word counts",
+                                     "has a count of spare pages that differs from its bits",
                                      "is listed twice",
                                      "is listed, and has no spare page, or has another class",
                                      "has a spare page and is not listed",

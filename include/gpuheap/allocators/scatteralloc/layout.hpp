@@ -17,10 +17,10 @@ struct scatteralloc_config {
   unsigned super_blocks = 8;          // parts of the heap. Searches begin in one of them, the active one
   unsigned waste_factor = 2;          // a chunk serves requests down to its size divided by this
   unsigned region_full_visits = 12;   // unsuccessful visits after which a region looks full
-  unsigned super_block_percent = 90;  // if so many percent of its regions look full, the active super block changes
+  unsigned super_block_percent = 90;  // the next super block becomes active if this share of the active one's regions looks full
   // page = bytes * hash_size + multiprocessor * hash_multiprocessor + warp * (hash_warp + hash_wide_warp * (32 * bytes / page_bytes))
   unsigned hash_size = 38183, hash_multiprocessor = 17497, hash_warp = 1, hash_wide_warp = 1;
-  unsigned hash_warps = 64;  // a power of two: the hash distinguishes so many warps of a multiprocessor
+  unsigned hash_warps = 64;  // a power of two: the number of a multiprocessor's warps that the hash distinguishes
 };
 
 namespace scatter {
@@ -43,13 +43,13 @@ struct extent {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned active() const { return static_cast<unsigned>(bits >> 32); }
 };
 
-// A chunk's place. `no_page` stands for no page.
+// The place of a pointer. `no_page` stands for no page.
 inline constexpr uint32_t no_page = ~uint32_t{0};
 struct place {
   uint32_t page = no_page;
   slab_word seen{};  // the word of its page
   unsigned chunk = 0;
-  bool exact = false;  // whether a chunk of the page begins at the pointer
+  bool exact = false;  // whether a chunk of the page, or a run, begins at the pointer
 };
 
 // The layout. Trivially copyable: the view that kernels get contains a copy of it, and so does the heap's state.
@@ -128,7 +128,7 @@ struct layout {
     }
     return page_at(page) + size_t{chunk} * units * unit_bytes;
   }
-  // The same for each lane of `group` that wants a chunk. `start` differs between these lanes. All lanes of the group call.
+  // take_chunk() for each lane of `group` that wants a chunk. `start` differs between these lanes. All lanes of the group call.
   [[nodiscard]] GPUHEAP_FN void* take_chunks(simt::lane_mask group, uint32_t page, unsigned units, unsigned start, bool wants) const {
     constexpr unsigned most = structures::free_bits::most;
     bool const two_level = is_two_level(units);

@@ -6,8 +6,9 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::scatter {
 
-// The result of a search: a page in which n chunks are reserved, and its word before the reservation. The reservations are numbered from
-// before.fill() on; each is also the chunk at which its owner begins to search for a clear bit.
+// The result of a search: a page in which chunks are reserved for the caller, and the page's word before the reservation. If the page had
+// fewer free chunks than were wanted, all of these are reserved. The reservations are numbered from before.fill() on; each number is also
+// that of the chunk at which the owner of the reservation begins to search for a clear bit.
 struct grant {
   uint32_t page = no_page;
   slab_word before{};
@@ -35,8 +36,9 @@ struct alignas(128) pool {
     return {simt::global_ref<uint64_t>{extent_bits}.load(simt::relaxed)};
   }
 
-  // Reserves up to `wanted` chunks for requests of `units` units in one page. The search begins at page `start` and goes once around the
-  // heap, first through the regions that do not look full, then through all. The result is none() if each page was seen without room.
+  // Reserves up to `wanted` chunks for requests of `units` units in one page. The search begins at page `start` and goes around the heap
+  // twice: first through the regions that do not look full, then through all regions. The result is none() if the second round saw each
+  // page without room.
   [[nodiscard]] GPUHEAP_COLD grant search(unsigned units, unsigned wanted, uint32_t start) {
     // acquire: empties the multiprocessor's L1, which may hold an old active super block.
     uint32_t const num_pages = extent{simt::global_ref<uint64_t>{extent_bits}.load(simt::acquire)}.pages();
@@ -120,8 +122,8 @@ struct alignas(128) pool {
   [[nodiscard]] GPUHEAP_FN grant try_page(uint32_t page, slab_word seen, unsigned units, unsigned wanted, bool patient) const {
     auto const state = at.state(page);
     simt::back_off pause;
-    // Ends: a pass that does not return lost the word to another thread's change, which is that thread's progress, or waits for a thread
-    // that opens the page and waits for no thread.
+    // Ends: a pass that does not return lost the word to another thread's change, which is that thread's progress; or it waits for the
+    // thread that opens the page, which waits for no thread.
     GPUHEAP_NO_UNROLL
     while (true) {
       if (seen.is_free() && seen.kind() != units) {
@@ -151,7 +153,8 @@ struct alignas(128) pool {
 
   // Counts a visit to a region that found nothing. `seen`: the count before this visit.
   GPUHEAP_FN void count_visit(uint32_t region, uint32_t seen) {
-    // relaxed, all: hints. If several threads raise the count to the threshold, one of them finds it lower.
+    // relaxed, all: hints. If several threads raise the count to the threshold, only one of them gets a lower count from fetch_max, and
+    // only this one counts the region as full.
     uint32_t const before = visits_of(region).fetch_max(seen + 1, simt::relaxed);
     if (before >= Config.region_full_visits || seen + 1 != Config.region_full_visits) return;
     unsigned const block = region * Config.region_pages / at.block_pages;

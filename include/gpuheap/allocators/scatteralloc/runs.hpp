@@ -2,9 +2,10 @@
 // page of chunks has. The run's length is in the mask word of its first page.
 //
 //   take   runs_end hands out windows, each to one thread, by one subtraction. If a window is not free, or none is left below runs_end, the
-//          thread searches the whole heap for pages that look free. It claims them while it holds a lock: without the lock, two
-//          overlapping claims could both fail. A claim fails if a small request takes one of its pages, and the claim then frees its other
-//          pages again. A thread that reads the words of these pages before that finds the pages in use, and may therefore find no run.
+//          thread searches the whole heap for pages that look free. It claims them while it holds a lock: without the lock, two overlapping
+//          claims could both fail. Under the lock, a claim fails if a small request or the claim of a window takes one of its pages. It
+//          then frees its other pages again. A thread that reads the words of these pages before that finds the pages in use, and may
+//          therefore find no run.
 //   claim  changes the pages from free to run_tail by compare-exchanges, upward. A thread that meets a page that is not free puts back the
 //          pages that it has.
 //   give   changes the first page from run_head to run_tail, which succeeds in only one of several frees. Then all pages become free, and
@@ -39,7 +40,8 @@ struct heap_state : pool<Config, Parts> {
     if (first < 0) first = search_runs(n, num_pages);
     if (first < 0) return nullptr;
     auto const head = static_cast<uint32_t>(first);
-    // relaxed, both: no other thread reads these words before the program passes the pointer on.
+    // relaxed, both: threads learn the length from the program, with the pointer. A search reads the state only to see that the page is in
+    // use, which it was before, too.
     simt::global_ref<uint32_t>{at.masks[head]}.store(static_cast<uint32_t>(k), simt::relaxed);
     at.state(head).ref().store(slab_word::of(run_head, 1).bits, simt::relaxed);
     return at.page_at(head);
@@ -49,9 +51,10 @@ struct heap_state : pool<Config, Parts> {
   // released the owner's accesses before.
   [[nodiscard]] GPUHEAP_COLD bool give_run(uint32_t head) {
     slab_word seen = slab_word::of(run_head, 1);
-    // relay: passes that fence on to the stores below.
+    // relay: comes after that fence, and before the stores below.
     if (!at.state(head).ref().compare_exchange(seen.bits, slab_word::of(run_tail, 1).bits, simt::relay, simt::relaxed)) return false;
     uint32_t const k = length_of(head);
+    // relaxed: the fence in give_pages() comes before the page is free again.
     simt::global_ref<uint32_t>{at.masks[head]}.store(0, simt::relaxed);
     give_pages(head, k);
     // relaxed: a hint.
@@ -79,6 +82,7 @@ struct heap_state : pool<Config, Parts> {
 
   // Claims any n adjacent pages: searches from runs_end down, and then from the heap's end down to runs_end. Returns the first page, or -1.
   [[nodiscard]] GPUHEAP_FN index search_runs(index n, index num_pages) {
+    // relaxed: a hint.
     auto end = static_cast<index>(simt::global_ref<uint64_t>{runs_end}.load(simt::relaxed) - end_bias);
     if (end > num_pages) end = num_pages;
     if (end < 0) end = 0;
@@ -137,11 +141,11 @@ struct heap_state : pool<Config, Parts> {
     if (page != first + n && page != first) give_pages(static_cast<uint32_t>(first), static_cast<uint32_t>(page - first));
     return page;
   }
-  // The same under the lock, for one thread at a time.
+  // claim() under the lock, which one thread at a time holds.
   [[nodiscard]] GPUHEAP_COLD index claim_alone(index first, index n) {
     simt::global_ref<uint32_t> const held{lock};
     simt::back_off pause;
-    // Ends: the thread that holds the lock does a number of steps bounded by n, and waits for nothing. Threads are scheduled independently,
+    // Ends: the thread that holds the lock claims n pages at most, and waits for nothing. Threads are scheduled independently,
     // so it goes on even if a diverged lane of its own warp waits here. The work lies inside the loop: after the loop, a lane that has the
     // lock could be made to wait for lanes that are still in the loop. Other threads wait for the holder, so the call is blocking.
     GPUHEAP_NO_UNROLL

@@ -33,7 +33,7 @@ enum class fault : uint32_t {
   stray_tail
 };
 
-// Kernel: thread i checks every `threads`-th page, from page i on. relaxed, all: no other kernel uses the heap.
+// Kernel: thread i checks every `threads`-th page, from page i on. All accesses are relaxed, since no other kernel uses the heap.
 template <scatteralloc_config Config, class Parts>
 struct take_census {
   layout<Config, Parts> at;
@@ -137,7 +137,7 @@ template <scatteralloc_config Config, class Parts>
   constexpr char const* texts[] = {"",
                                    "is still being opened",
                                    "is free, and its mask word is not 0",
-                                   "counts another number of chunks in use than it has",
+                                   "has a count of chunks in use that differs from its bits, or an impossible chunk size",
                                    "has a bit set beyond its last chunk",
                                    "has a hint at a segment that is not full",
                                    "begins a run, and not all of the run's pages are marked",

@@ -19,7 +19,7 @@ struct write_xmalloc_state {
   GPUHEAP_FN void operator()(unsigned) const { *heap.state_ = first; }
 };
 
-// Kernel that runs after write_xmalloc_state: thread i initialises cell i of every queue that has so many cells.
+// Kernel that runs after write_xmalloc_state: thread i initialises cell i of every queue that has a cell i.
 template <class A>
 struct init_xmalloc {
   A heap;
@@ -34,7 +34,8 @@ struct init_xmalloc {
   }
 };
 
-// Kernel, one thread: counts, and stores the number of the last fault that it finds.
+// Kernel, one thread: counts, and stores the number of the last fault that it finds. All accesses are relaxed, since no other kernel uses
+// the heap.
 template <class A>
 struct check_xmalloc {
   A heap;

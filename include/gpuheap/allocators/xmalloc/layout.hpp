@@ -104,7 +104,8 @@ struct xmalloc_layout {
   static_assert(num_classes >= 1 && num_classes <= 16);
   static_assert(Config.smallest_block_bytes % 16 == 0 && Config.smallest_block_bytes >= 32);
   static_assert(num_blocks >= 2 && num_blocks <= 32, "a superblock's free blocks are a word of 32 bits");
-  static_assert(num_blocks * Config.smallest_block_bytes >= 1024, "a superblock's place in the second level is small beside it");
+  static_assert(num_blocks * Config.smallest_block_bytes >= 1024,
+                "a superblock's place in the second level is small compared with the superblock");
   static_assert(simt::popcount(num_lists) == 1 && simt::popcount(Config.list_capacity) == 1 && Config.list_capacity >= 2);
   static_assert(Config.merge_below > 0 && simt::round_up_pow2(Config.merge_below + 3, 16) <= xmalloc_tag::most_usable &&
                     simt::round_up_pow2(Config.merge_below + 3, 16) * 31 <= xmalloc_tag::most_distance,
