@@ -391,7 +391,8 @@ class checked {
   struct difference {
     simt::uint64_t at = 0, bits = 0;
   };
-  // The change of a block's pad, with `with_pad`, or else of its guard. The pad of a block in quarantine may be covered by its pattern.
+  // The change of a block's pad, if `with_pad` is set and the pad has changed; else the change of the block's guard. In quarantine the
+  // pattern may cover the pad, and `with_pad` is then false.
   [[nodiscard]] GPUHEAP_FN difference guard_difference(simt::uint64_t address, checking::block_facts const& facts, bool with_pad) const {
     simt::uint64_t const guard = checking::guard_of(address, secret_), end = address + facts.padded_bytes();
     simt::uint64_t const behind = word_at(end).load(simt::relaxed) ^ guard;

@@ -113,6 +113,7 @@ inline void make_heap(heap_size size, bool dynamic) {
 inline void init(heap_size size = heap_size::from_environment()) { detail::make_heap(size, false); }
 // @brief Makes the program's heap. Lanes of a warp that happen to make a call at the same time are then served together without a promise.
 // @param size as for init()
+// @throws what init() throws
 inline void init_dynamic(heap_size size = heap_size::from_environment()) { detail::make_heap(size, true); }
 
 // @brief Serves each later request by itself and ignores promises, for comparison with a coalesced program. Host.
@@ -137,7 +138,7 @@ inline void clean() {
 [[nodiscard]] inline heap<allocator>* program_heap() { return detail::owner() ? &*detail::owner() : nullptr; }
 
 // @brief Allocates a block of memory. Host or device.
-// @param bytes the least size of the block; 0 gets nullptr
+// @param bytes the least size of the block; 0 gets nullptr on the device
 // @param together a promise: all live threads of the thread block make this call, with one size, in the same order as their other calls
 // with a promise. The call then waits for these threads
 // @return the block, aligned to 16 bytes and not initialised, or nullptr when nothing fits

@@ -113,7 +113,7 @@ struct provider {
   /// Waits for the device and frees the heap's memory.
   void (*destroy)(void* heap);
 
-  /// Called when the context is gone, and the heap's device memory with it. The heap must not be used afterwards.
+  /// Called when the context is about to end or has ended, and the heap's device memory with it. The heap must not be used afterwards.
   void (*forget)(void* heap);
 };
 
