@@ -35,7 +35,7 @@ template <class T, class Ref>
 class paged_list {
   static_assert(simt::is_trivially_copyable_v<T>);
   static_assert(alignof(T) <= Ref::allocator_type::traits.min_alignment,
-                "gpuheap: the entries of a paged_list are aligned to what its heap's blocks are aligned to at most");
+                "gpuheap: the alignment of a paged_list's entries is at most that of its heap's blocks");
 
  public:
   static constexpr unsigned first_page_entries = 64;  // at least 32, so that the entries of a warp's push lie in two pages at most

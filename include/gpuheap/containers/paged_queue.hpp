@@ -45,7 +45,7 @@ class paged_queue {
 
  public:
   static_assert(alignof(T) <= 16 && alignof(T) <= Ref::allocator_type::traits.min_alignment,
-                "gpuheap: the values of a paged_queue are aligned to what its heap's blocks are aligned to, and to 16 bytes, at most");
+                "gpuheap: the alignment of a paged_queue's values is at most 16, and at most that of its heap's blocks");
   static constexpr unsigned page_entries = (PageBytes - 16) / sizeof(cell);
   static_assert(page_entries >= 1);
 
