@@ -36,8 +36,8 @@ struct run_named {
   return {program.world, simt::block_id() * simt::threads_per_block() + simt::thread_in_block(), program.heap};
 }
 
-// @brief Runs main() as the ranks of one world, one rank in each thread of one cooperative kernel. Messages are allocated from the program's
-// heap. Host, one call at a time; waits for the kernel.
+// @brief Runs main() as the ranks of one world, one rank in each thread of one cooperative kernel. Messages are allocated from the heap
+// that coalesced::init() made. Host, one call at a time; waits for the kernel.
 // @param num_ranks the number of ranks: at least 1, and at most as many threads as can be resident at once
 // @param main a trivially copyable functor. Its call operator is a GPUHEAP_FN without parameters, which calls the functions MPI_...
 // @param config the number of threads of a block, and the stream. The launch is cooperative, whatever config.cooperative says

@@ -235,8 +235,8 @@ inline int report_end(result const& ended) {
 }
 }  // namespace detail
 
-// @brief Runs main(argc, argv) as the number of ranks that the environment sets, and destroys the program's heap at the end. Host; waits for
-// the ranks.
+// @brief Runs main(argc, argv) as the number of ranks that the environment sets, and destroys the program's heap at the end. Host; waits
+// for the ranks.
 // @param argc the number of the program's arguments
 // @param argv the arguments, which the ranks get as a copy in device memory
 // @param main a trivially copyable functor. Its call operator is a GPUHEAP_FN that takes (int, arguments) or (int, char**) and returns int
