@@ -23,9 +23,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 // @brief The outcome of a run.
 struct result {
   bool aborted = false;  // a rank called abort(), or an error of a call was fatal
-  int rank = 0;   // the first rank that aborted, in the world
-  int code = 0;   // the code that it passed to abort(), or the error class
-  int error = 0;  // the error class of a fatal error; `success` if the program called abort()
+  int rank = 0;          // the first rank that aborted, in the world
+  int code = 0;          // the code that it passed to abort(), or the error class
+  int error = 0;         // the error class of a fatal error; `success` if the program called abort()
 };
 
 namespace detail {
