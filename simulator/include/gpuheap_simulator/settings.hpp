@@ -5,7 +5,7 @@
 //   GPUHEAP_SIMULATOR_SEED       any 64-bit number (default 0)
 //   GPUHEAP_SIMULATOR_DEPTH      for pct: the number of priority changes plus one (default 3)
 //   GPUHEAP_SIMULATOR_WEAK       1: loads may return stale values that the C++ model allows (default 0)
-//   GPUHEAP_SIMULATOR_THREADS    OS threads that run blocks; 0: one per CPU core (default 1). More than one: not replayable; 1 in the weak mode
+//   GPUHEAP_SIMULATOR_THREADS    OS threads that run blocks; 0: one per CPU core (default 1). More than one: not replayable. Weak mode: 1
 //   GPUHEAP_SIMULATOR_SMS        multiprocessors (default 8)
 //   GPUHEAP_SIMULATOR_BUDGET     scheduling points without a finished lane after which a launch is a livelock (default 400,000,000)
 //   GPUHEAP_SIMULATOR_STALL      warp:point:length, a warp that stops; length may be "ever": see `stall` (default: none)
