@@ -25,8 +25,8 @@ using detail::current_lane;
 namespace {
 
 constexpr std::uint64_t event_interval_points = 1 << 16;
-// Lanes that wait in active_mask() while another lane of their warp can run are released after this many points, plus 32 points for each
-// lane that can run.
+// While another lane of its warp can run, a lane waits in active_mask() for at most this many points, plus 32 points for each lane of the
+// machine that can run. The points are counted from the first lane of the warp that waits.
 constexpr std::uint64_t gather_patience_points = 256;
 constexpr std::size_t default_stack_bytes = hooks::under_tsan || hooks::under_asan ? 256 * 1024 : 64 * 1024;
 // Limits of resident lanes: ThreadSanitizer allows about 8000 fibers, and a vector clock of the weak mode has an entry for each resident
@@ -459,7 +459,9 @@ void machine::leave_to_host() {
 }
 
 void machine::fiber_main() {
-  // Ends: never by returning. The last lane to finish jumps to the host, and a fiber that jumps away gives its stack to another lane.
+  // Ends: by a jump that does not return. A pass runs one lane to its end. The fiber then goes on with a lane that has not started, or
+  // releases its stack and jumps to another lane's fiber or to the host. (In switch_to(), a fiber jumps away in the middle of a lane and
+  // keeps its stack.)
   for (;;) {
     lane* const me = current_lane;
     hooks::acquire(&host_);

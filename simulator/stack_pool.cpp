@@ -1,5 +1,5 @@
-// Maps stacks in groups, each with a guard page below it, so that a lane that overflows its stack ends in a fault and not in another lane's
-// frames.
+// Maps stacks in groups. Each stack has a guard page below it, so that a lane that overflows its stack ends in a fault and not in another
+// lane's frames.
 #include "stack_pool.hpp"
 
 #include "sanitizer_hooks.hpp"

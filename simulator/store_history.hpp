@@ -73,8 +73,8 @@ class store_history {
     return number;
   }
 
-  // Records that `v` has read store `number`. The record is kept until that store is the oldest one, because from then on the record
-  // excludes no store.
+  // Records that `v` has read store `number`. The record is kept until `v` reads a later store in the same epoch, or at least until store
+  // `number` is the oldest one, because from then on the record excludes no store.
   void note_read(thread_view const& v, std::uint32_t number, std::size_t num_slots) {
     if (number == first_) return;
     if (last_read_.empty()) last_read_.resize(num_slots);

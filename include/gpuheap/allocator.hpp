@@ -55,8 +55,8 @@ struct released_memory {
 //
 // Where frees are `collectively`, free() does nothing, and release_warp() (allocator_members.hpp) frees all blocks of a warp.
 //
-// The region of a process_wide allocator has no memory: only its size counts, as a limit. If such an allocator has metadata, the start of
-// the region is memory for the metadata, aligned to 256 bytes. The allocator states the size of this part by
+// The region of a process_wide allocator has no memory for blocks; its size is a limit. If such an allocator has metadata, the start of the
+// region is memory for the metadata, aligned to 256 bytes. The allocator states the size of this part by
 //   static size_t own_bytes(size_t region_bytes)       host
 //
 // An allocator may have further members, which heap_ref and heap detect. On the device: usable_size(p), owns(p), realloc(p, bytes) or

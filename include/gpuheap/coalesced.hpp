@@ -114,6 +114,7 @@ inline void make_heap(heap_size size, bool dynamic) {
 inline void init(heap_size size = heap_size::from_environment()) { detail::make_heap(size, false); }
 // @brief Makes the program's heap. Lanes of a warp that happen to make a call at the same time are then served together without a promise.
 // @param size as for init()
+// @throws what init() throws
 inline void init_dynamic(heap_size size = heap_size::from_environment()) { detail::make_heap(size, true); }
 
 // @brief Serves each later request by itself and ignores promises, for comparison with a coalesced program. Host.

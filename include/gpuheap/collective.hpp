@@ -4,7 +4,7 @@
 //   this_warp()             the lanes that execute the call together
 //   this_block(scratch)     all threads of the block; `scratch` is one block_scratch for each block, in shared or global memory
 //   live_block(scratch)     the threads of the block that have not returned; the call counts them
-//   tile, coalesced group   a group of cooperative_groups, or of any type that also has thread_rank(), size(), sync() and shfl(value, rank)
+//   tile, coalesced group   a group of cooperative_groups, or of any type that has thread_rank(), size(), sync() and shfl(value, rank)
 //
 // Every thread of a group makes each call that takes the group. The call waits for all of these threads. Among them, accesses before the
 // call happen before those after it.
@@ -21,8 +21,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 // @brief A group of threads with the operations that the collective calls use.
 //
 // `rank()` returns 0..size()-1, each value once. `sync()` waits for all threads of the group and orders memory among them. `from_first(v)`
-// returns rank 0's v to all, after everything that rank 0 did; v has 8 bytes. `sum_before(v, total)` returns the sum of v over the lower
-// ranks and sets `total` to the sum over all.
+// returns rank 0's v to all, after everything that rank 0 did before; v has 8 bytes. `sum_before(v, total)` returns the sum of v over the
+// lower ranks and sets `total` to the sum over all.
 template <class G>
 concept thread_group = requires(G const& group, void* p, simt::uint64_t value, simt::uint64_t& total) {
   { group.rank() } -> simt::same_as<unsigned>;

@@ -30,7 +30,7 @@ struct failing_requests {
 };
 
 // @brief An allocator some of whose requests fail: they get nullptr. No request fails before fail() is called.
-// @tparam Allocator the allocator that serves the other requests; any that frees block by block and is not process_wide
+// @tparam Allocator the allocator that serves the other requests; any that does not free `collectively` and is not process_wide
 // @note For tests. The schedule decides which thread makes the n-th request, but exactly one thread does. Each request of a numbered size
 // costs one atomic addition to a word that all threads share.
 #if defined(GPUHEAP_NO_DEFAULT_ALLOCATOR)
@@ -89,7 +89,7 @@ class failing {
  private:
   struct words {
     failing_requests which;
-    simt::uint64_t made;  // the number of requests so far, of numbered sizes
+    simt::uint64_t made;  // the number of requests for numbered sizes so far
   };
   static constexpr simt::size_t header_bytes = 256;
 

@@ -89,7 +89,7 @@ GPUHEAP_COLD inline void record_invalid(failure_record* record, failed_request r
   stop_if_asked(record, request);
 }
 
-// Records that a request for `bytes` (> 0) found no memory. Each lane that made such a request calls.
+// Records that a request for `bytes` (> 0) found no memory. Each lane that made such a request calls this function.
 GPUHEAP_COLD inline void record_exhaustion(failure_record* record, simt::uint64_t bytes, simt::uint64_t alignment = 0) {
   if (record == nullptr) return;
   if (record->most_bytes != 0 && bytes > record->most_bytes) {

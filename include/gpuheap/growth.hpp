@@ -18,7 +18,7 @@ struct growth {
   heap_size initial = 64_MiB;
   simt::size_t at_most = 0;  // bytes; 0: all memory of the device
 
-  // @return the largest size in bytes: `at_most`, or the device's memory if that is 0
+  // @return the largest size in bytes: `at_most`, or the device's memory if `at_most` is 0
   [[nodiscard]] simt::size_t limit() const { return at_most != 0 ? at_most : memory::device.query()->total_bytes; }
 };
 

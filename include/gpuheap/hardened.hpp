@@ -217,8 +217,8 @@ class hardened {
     simt::uint64_t const address = number_of(p);
     return address % 16 == 0 && address >= first_ && address < end_ && (reach_ == nullptr || is_reached(address));
   }
-  // For a heap that grows: whether memory is mapped at the address. The word only rises, so a cached value that exceeds the address is
-  // enough.
+  // For a heap that grows: whether the address lies before the highest end that the mapped memory has had since the heap was made or reset.
+  // The word only rises, so a cached value that exceeds the address is enough.
   [[nodiscard]] GPUHEAP_FN bool is_reached(simt::uint64_t address) const {
     if (address < simt::load_cached(*reach_)) return true;
     // relaxed: a kernel that has a valid pointer to the address began after the host wrote the word.
@@ -310,7 +310,7 @@ class hardened {
   // A copy of this view in the heap's memory, for rarely called functions. Their callers then need no copy in their stack frames.
   hardened* self_ = nullptr;
   simt::uint64_t first_ = 0, end_ = 0;  // the first address that has a bit, and the one after the region's last
-  simt::uint64_t* reach_ = nullptr;     // for a heap that grows: a word with the address at which its mapped memory ends
+  simt::uint64_t* reach_ = nullptr;     // for a heap that grows: a word with the highest end of its mapped memory so far
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE

@@ -96,6 +96,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @brief Makes a heap that grows from size.initial bytes up to size.at_most. No block ever moves.
   // @param size the bytes for the allocator, rounded up to units of memory::address_range; the heap's records take further memory
   // @param stream later kernels of this stream can use the heap; kernels of other streams must first wait for this stream
+  // @throws gpuheap::error if size.initial is too small or exceeds size.limit(); out_of_memory if the device does not have the memory
   explicit heap(growth size, stream_ref stream = {}) requires has_grow<Allocator> : records_{memory::device, records_bytes} {
     simt::size_t const initial = size.initial.resolve(memory::device);
     simt::size_t const most = size.limit();
@@ -281,8 +282,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // has its largest size, if the device has no more memory, or if growth would not help; the report says which of these is the reason
   // @throws out_of_memory if exhaustion_policy::trap stopped a kernel. The error names the request. The CUDA context is lost
   // @throws out_of_memory if requests failed and no callback is set, unless the heap has grown and all of them were valid (request_fault)
-  // @throws gpuheap::error if the heap refused frees
-  // @throws misuse_error if a checked heap finds misuse in any of its blocks, unless on_misuse() has set a callback
+  // @throws gpuheap::error if the heap refused frees and is neither checked nor hardened
+  // @throws misuse_error if a checked or hardened heap has found misuse, unless on_misuse() has set a callback
   // @note Under grow_when_exhausted() the heap first grows by one step if requests found no memory, but not for requests that it could
   // never serve (request_fault). The callback learns whether the heap grew.
   simt::size_t check(stream_ref stream = {}) {
@@ -370,7 +371,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
  private:
   friend heap_inspection<heap, Allocator>;
 
-  // The records; the statistics' counters follow. Both lie after the arena, so the arena keeps the alignment of the heap's memory.
+  // The records; the statistics' counters follow. In memory shared with the arena they come last: the arena keeps the memory's alignment.
   struct heap_records {
     failure_record failures;
     live_total census;  // the allocator's answer to the last stats()
@@ -513,7 +514,6 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     simt::copy(&records()->failures.final, &final, sizeof final, stream);
   }
 
-  // Reads the failure record only.
   [[nodiscard]] failure_record failures(stream_ref stream) const {
     failure_record copy;
     simt::copy(&copy, &records()->failures, sizeof copy, stream);

@@ -108,7 +108,7 @@ struct exhaustion {
   failed_request first{};              // the first since the heap was made or reset
   statistics stats{};                  // of the heap; if check() has grown it, the statistics before the growth
   simt::size_t most_bytes = 0;         // the largest block that the heap can ever have
-  simt::size_t grown_bytes = 0;        // the bytes by which check() has grown the heap; 0: it has not grown it
+  simt::size_t grown_bytes = 0;        // the bytes by which check() has grown the heap; 0: the heap has not grown
   std::string not_grown{};             // the reason, if growth was asked for but did not happen; a sentence that begins with a space
 
   [[nodiscard]] std::string text() const {

@@ -42,7 +42,7 @@ struct misuse_finding {
   static constexpr simt::uint32_t nobody = 0xffffffff;
 
   misuse what = misuse::double_free;
-  simt::uint32_t found_while = 0;  // 0: at a free of the pointer; 1: when the block left quarantine; 2: during check()
+  simt::uint32_t found_while = 0;  // 0: at a free or resize of the block; 1: when the block left quarantine; 2: during check()
   simt::uint64_t pointer = 0;      // the pointer that was freed, or the first byte that changed
   simt::uint64_t address = 0;      // the address of the memory block; 0: not known
   simt::uint64_t bytes = 0;        // the size of the memory block
@@ -142,7 +142,7 @@ namespace detail {
   std::string const by = thread_text(f.found_block, f.found_thread);
   std::string const when = f.found_while == 2   ? ", found by check()"
                            : f.found_while == 1 ? ", found when the block left quarantine"
-                                                : ", found when the block was freed by " + by;
+                                                : ", found when the block was freed or resized by " + by;
   std::string const freed = f.freed_block == misuse_finding::nobody ? "" : ", freed by " + thread_text(f.freed_block, f.freed_thread);
   switch (f.what) {
     case misuse::double_free:

@@ -48,7 +48,7 @@ class uncounted {
 // a warp of another stripe may free a block, so only the sum over all stripes is a count.
 //
 // Peak. When a change of a stripe's bytes crosses multiples of the quantum Q, the thread adds their number, negative for a fall, to one
-// common word. A thread that raises that word raises the peak. At any time
+// common word, `forwarded`. A thread that raises that word also raises the peak to it. When all additions have arrived,
 //   live = Q * forwarded + sum over the 16 stripes of (bytes mod Q),
 // so the peak that the host reads is at most 16 Q below the true one. Additions for allocations and frees at the same time may arrive in
 // any order. This can add an error of up to the sizes of these blocks. Q is the largest power of two up to heap_bytes/2^14, but at least
@@ -78,7 +78,7 @@ class counted {
   // do not know sizes.
   GPUHEAP_FN void allocated(simt::size_t bytes) const { add<true>(bytes); }
   GPUHEAP_FN void freed(simt::size_t bytes) const { add<false>(bytes); }
-  // One lane calls this for the frees of many allocations with `bytes` together.
+  // One lane calls this for the frees of many allocations of `bytes` bytes in all.
   GPUHEAP_FN void freed_together(simt::uint64_t allocations, simt::uint64_t bytes) const { add_to_stripe<false>(allocations, bytes); }
 
 #if GPUHEAP_HAS_HOST

@@ -83,13 +83,16 @@ def _flush_output() -> None:
 
 
 def _drop(stream: TextIO) -> None:
-    """Points a stream at /dev/null, so that Python does not fail again on the unwritten rest of its buffer when the process ends."""
+    """Points a stream at /dev/null. At exit Python writes the rest of the stream's buffer, and this write would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _open_streams() -> None:
-    """Opens closed standard streams on /dev/null, so that no other file gets their numbers, and replaces characters that the encoding lacks."""
-    # Ends: each pass opens the lowest free number, which is above 2 after at most three passes.
+    """Opens closed standard streams on /dev/null, so that no other file gets their numbers.
+
+    The output streams write a replacement for each character that their encoding lacks.
+    """
+    # Ends: os.open() returns the lowest number that is not open. At most three passes open 0, 1 and 2, and the next number is above 2.
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(descriptor, True)
     os.close(descriptor)

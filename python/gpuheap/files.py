@@ -49,7 +49,7 @@ def _what_to_do(error: OSError, remedy: str) -> str:
 
 @contextmanager
 def naming(path: Path | str, doing: str, remedy: str = "") -> Iterator[None]:
-    """Turns an OSError in the block into a refusal of `path`."""
+    """Turns an OSError in the `with` statement into a refusal of `path`."""
     try:
         yield
     except OSError as error:
@@ -137,7 +137,7 @@ def replace_files(contents: Mapping[Path, bytes | str], remedy: str = "") -> Non
 
 @contextmanager
 def replacement(path: Path, remedy: str = "") -> Iterator[BinaryIO]:
-    """A file that replaces `path` when the block ends without an exception."""
+    """A file that replaces `path` when the `with` statement ends without an exception."""
     with naming(path, "written", remedy):
         staged = _Staged(path)
     try:

@@ -41,7 +41,7 @@ def format_count(count: int | float) -> str:
 
 
 def format_value(value: float, unit: str) -> str:
-    """A measured value with three digits and the unit that suits it."""
+    """A measured value with the unit that suits it: about three digits, but whole counts in full."""
     if unit == "count":
         return format_count(value) if float(value).is_integer() else f"{value:,.4g}"
     if unit == "bytes":

@@ -93,7 +93,7 @@ def test_what_did_not_succeed_fails_and_what_was_not_measured_is_not_met(tmp_pat
     assert (cut.verdict, cut.verdict_words) == (PART, "in part: 2 of 5 points")
     (nothing,) = judged(suite, rows_with(suite, dict.fromkeys(ALL_SIZES, "unsupported")))
     assert (nothing.verdict, nothing.worst_words) == (NOTHING, "")
-    assert summary_words([crashed, cut, nothing]) == "0 of 3 bounds met, 0 of them with their aim; 1 FAILED; 2 not measured in full"
+    assert summary_words([crashed, cut, nothing]) == "0 of 3 bounds met, 0 of these also reach the aim; 1 FAILED; 2 not measured in full"
 
 
 def test_bounds_are_for_the_allocators_named_and_for_the_gpu_unless_the_simulator_has_its_own(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_run_ends_with_what_was_measured_against_the_bounds(held: Checkout) ->
     assert ran.returncode == 0
     assert "aim met" in ran.stdout
     assert "FAILED at 2 of 2 points" in ran.stdout
-    assert "1 of 2 bounds met, 1 of them with their aim; 1 FAILED (sharded_spans, stated for NVIDIA H200)" in ran.stdout
+    assert "1 of 2 bounds met, 1 of these also reach the aim; 1 FAILED (sharded_spans, stated for NVIDIA H200)" in ran.stdout
     assert held.gpuheap("bench", "alloc_single", "-a", "sharded_spans", "--strict").returncode == 1
 
 

@@ -1,4 +1,4 @@
-// Finds the group of threads in which each value of a lowered function is the same, and the blocks that only some of them may reach.
+// Finds the group of threads in which each value of a lowered function is the same, and the blocks that only some threads may reach.
 //
 // Lowering has inlined calls and turned variables into values, so each value has one definition. A value that is not understood counts as
 // different.

@@ -23,7 +23,7 @@ namespace gpuheap::interpose {
 namespace {
 
 constexpr std::size_t max_frames = 20;
-constexpr std::size_t cached_stacks = 256;  // for each thread: 110 KiB, mapped when the thread's first call comes
+constexpr std::size_t cached_stacks = 256;  // for each thread: 88 KiB, mapped when the thread's first call comes
 constexpr std::size_t ways = 4;
 
 struct walked {
@@ -229,7 +229,7 @@ __attribute__((noinline)) call_site where_from() {
   walked stack;
   _Unwind_Backtrace(take_frame, &stack);
   call_site const site = recorded(stack);
-  // The new entry replaces the oldest way of the set.
+  // The new entry replaces the oldest entry of the set.
   for (std::size_t way = ways - 1; way > 0; --way) set[way] = set[way - 1];
   cached& entry = set[0];
   entry.frame = 0;

@@ -11,8 +11,8 @@ struct call_site {
   std::uint64_t site = 0;   // hash of (build id, offset) of its frames
 };
 
-// The stack of the caller. The first call from a place walks the frames (some µs) and records the stack. Later calls compare the return
-// addresses with those in the thread's own cache, which takes some ns for each frame.
+// The stack of the caller. If the thread's cache has this stack, the call only compares return addresses, which takes some ns for each
+// frame. Otherwise it walks the frames (some µs), records the stack if it is new, and stores it in the cache if it can be compared later.
 [[nodiscard]] call_site where_from();
 
 // Called after fork in the child process, whose trace has no stacks yet.

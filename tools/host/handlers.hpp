@@ -1,6 +1,6 @@
-// What this library does when the program calls a function of the driver. A handler makes the call, through `real`, and fills in the event
-// for the trace. The row of a function in the table of entry points names its handler. Handlers of allocations and frees ask the pools
-// first.
+// What this library does when the program calls a function of the driver. A handler makes the call, through `real`, unless a pool serves
+// it, and fills in the event for the trace. The row of a function in the table of entry points names its handler. The handlers that use
+// allocate() and release() ask the pools first.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace gpuheap::interpose::handlers {
 
-// The arguments of a handler: the event to fill in, and the call site, if the call's stack was walked.
+// The first argument of a handler: the event to fill in, and the call site, if the call's stack was walked.
 struct call {
   event record{};
   call_site from;
@@ -227,8 +227,8 @@ struct unregister_host : sited {
   }
 };
 
-// The bytes of an array's element. 0 for formats with several planes or compressed blocks, because their elements have no size of their
-// own.
+// The bytes of an array's element. 0 for a format that is not of plain integers or floats: if it has several planes or compressed blocks,
+// its elements have no size of their own.
 inline std::uint64_t element_bytes(CUarray_format format, unsigned channels) {
   switch (format) {
     case CU_AD_FORMAT_UNSIGNED_INT8:

@@ -34,7 +34,8 @@ enum class period_end : std::uint16_t {
   written = 3,    // device memory could change, and the host had written its buffer
   changed = 4,    // device memory had changed, and no call was seen that could have done it
   differed = 5,   // right after the download the two buffers differed
-  elsewhere = 6,  // the process works in streams, contexts or graphs that waiting for the default stream does not cover
+  elsewhere = 6,  // the process works in streams, contexts or graphs that waiting for the default stream does not cover, or has a library
+                  // that hands pages to other devices
   fixed = 7,      // the program registered the host buffer, or changed its mapping itself
 };
 

@@ -15,7 +15,8 @@ namespace {
 constexpr int printed_of_each = 3;
 
 void print(std::string const& line) {
-  // One write, so that lines of several processes stay whole. If standard error does not take all of it, the trace still has it.
+  // One write, so that lines of several processes stay whole. If standard error does not take all of it, the trace still has what say()
+  // printed.
   [[maybe_unused]] ssize_t const written = write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -16,7 +16,7 @@ enum class verdict {
   driver,    // left to the driver
   served,    // by a pool
   refused,   // out of memory, in strict mode
-  untimely,  // left to the driver, because pools cannot be made now (no context, or a capture); the driver most likely refuses it
+  untimely,  // left to the driver, because no pool can be made or used now (no context, or a capture); the driver most likely refuses it
 };
 
 struct pool_block {
@@ -51,8 +51,8 @@ void pool_context_made(CUcontext context);
 void pool_passed_by(memory what, call_site const& from, std::uint64_t bytes);
 
 // Handles a free. Returns false if the address is in no pool; the driver must then handle it. Otherwise it waits as the driver would (for
-// the stream, or for the context), and `result` becomes the program's answer: an error of that wait, or invalid value for an address at
-// which no live block begins (E07).
+// the stream, or for the context), and `result` becomes the program's answer: an error of that wait, or invalid value (E07) if no live
+// block begins at the address, or if the call is for another kind of memory.
 [[nodiscard]] bool pool_release(memory what, std::uint64_t address, CUstream const* stream, CUresult* result);
 
 // The free memory that the program is told: what would be free if only the program's live blocks were allocated.

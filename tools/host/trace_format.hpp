@@ -82,9 +82,9 @@ struct event {
   std::uint64_t address;      // allocation; copy and set: destination; launch: the kernel
   std::uint64_t other;        // copy: source; allocation: its pitch, or the flags of managed and pinned memory; launch: blocks
   std::uint64_t bytes;        // launch: dynamic shared memory
-  std::uint64_t stream;       // launch: stream
+  std::uint64_t stream;       // of a call that works in a stream
   std::uint32_t stack;        // number of the call stack; 0: not recorded
-  std::uint16_t detail;       // memory, direction, or threads of a block
+  std::uint16_t detail;       // memory, direction, period_end, or threads of a block
   std::uint8_t device;
   std::uint8_t flags;
 };

@@ -19,7 +19,7 @@ constexpr char const* refusal_of() {
 }
 
 /// Tells the host that a request found no memory. `told` is in device memory, and is 1 once a thread has told the host. `refused` is in
-/// host memory, and only the thread that sets `told` writes there.
+/// host memory, and of the kernels' threads only the one that sets `told` writes there.
 GPUHEAP_COLD inline void tell_refusal(simt::uint32_t* told, simt::uint32_t* refused) {
   simt::atomic_ref<simt::uint32_t> const word{*told};
   // relaxed, all: the host only reads one word, and acts after the kernel has ended.

@@ -43,7 +43,7 @@ struct provider_settings {
 
 enum class grow_answer : std::uint32_t {
   grown,
-  at_most,  // the heap has its largest size, or cannot grow at all
+  at_most,  // the heap has its largest size, cannot grow at all, or could grow by too little
   failed,   // the device refused the memory, or a call: `why` says so. The heap keeps what it has, and refused() stays false for good
 };
 
@@ -54,7 +54,7 @@ struct provider_report {
   std::uint64_t held_bytes;       // bytes of the heap in blocks, and in free memory that is bound to size classes
   std::uint64_t peak_held_bytes;  // the highest value of held_bytes
   std::uint64_t metadata_bytes;
-  std::uint64_t failed_requests;     // requests that got nullptr for lack of memory
+  std::uint64_t failed_requests;     // requests that got nullptr
   std::uint64_t first_failed_bytes;  // the size of the first of them; 0 if there was none
   std::uint64_t double_frees;        // frees that were refused because the block was free
   std::uint64_t foreign_frees;       // frees that were refused because the pointer was no block of this heap
@@ -113,7 +113,7 @@ struct provider {
   /// Waits for the device and frees the heap's memory.
   void (*destroy)(void* heap);
 
-  /// Called when the context is gone, and the heap's device memory with it. The heap must not be used afterwards.
+  /// Called when the context is about to end or has ended, and the heap's device memory with it. The heap must not be used afterwards.
   void (*forget)(void* heap);
 };
 

@@ -95,10 +95,10 @@ class served_heap {
         }
       }
     }
-    *refused = 0;  // `told` stays 1, so that no thread asks again
+    *refused = 0;  // `told` stays 1, so that no thread tells the host again
     return grow_answer::at_most;
   }
-  // Called when the device has refused memory. `told` stays 1, so that no thread asks again.
+  // Called when the device has refused memory. `told` stays 1, so that no thread tells the host again.
   void give_up() { *static_cast<simt::uint32_t volatile*>(refused_.base()) = 0; }
 
   // Does not wait for the program's streams.
@@ -192,7 +192,8 @@ inline void put(provider_text* into, std::string_view words) {
   into->words[length] = '\0';
 }
 
-// Runs f, also during stream captures. If f throws, the exception's text goes into `why`, and the result is `otherwise`.
+// Runs f, whose calls are allowed during stream captures of the program. If f throws, the exception's text goes into `why`, and the result
+// is `otherwise`.
 template <class Result, class F>
 Result told(provider_text* why, Result otherwise, F f) noexcept {
   put(why, "");

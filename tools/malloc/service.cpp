@@ -135,8 +135,7 @@ bool service::in_context_of(served_context const& served, Ask ask) {
   return is_there;
 }
 
-// Runs on the watch's thread. A launch that makes or grows a heap may wait for a look, but no longer than it would wait for the device
-// anyway.
+// Runs on the watch's thread. A launch that grows a heap may wait for a look, but no longer than it would wait for the device anyway.
 void service::look_at_all() {
   std::vector<served_context*> all;
   {

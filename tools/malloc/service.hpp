@@ -66,7 +66,8 @@ class service {
   /// @note If the heap needs no change, this costs two calls of the driver and a read.
   served_context const* before_launch(CUstream stream);
 
-  /// Called before the current context ends, as by cudaDeviceReset. Prints what GPUHEAP_STATS asks for, and forgets the heap.
+  /// Called before the current context ends, as by cudaDeviceReset. Prints what GPUHEAP_STATS asks for and the misuse that the heap has
+  /// found, and forgets the heap.
   void context_ends();
 
   /// Called at the end of the process, while the driver still answers. For every heap whose context can be entered, it prints what

@@ -2,7 +2,7 @@
 // redirects the program's calls to them (--wrap, static_hooks.txt). Functions that the program does not call are not linked, so the
 // references to them are weak.
 //
-// The library does nothing before the program's first launch, and no exception reaches the program.
+// The library makes no heap before the program's first launch, and no exception reaches the program.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <unistd.h>
@@ -40,7 +40,8 @@ bool look_up_all(driver_calls& calls) {
          look_up("cuDevicePrimaryCtxRelease", 12000, calls.primary_release) && look_up("cuStreamIsCapturing", 12000, calls.is_capturing);
 }
 
-// True while this thread is in a hook. Hooks ignore the calls that are made meanwhile, because a provider launches kernels of its own.
+// True while this thread is in a hook, and on the thread that samples heaps (watch.hpp). The hooks ignore such a thread's calls, because
+// the provider, which owns the heaps (provider.hpp), launches kernels of its own.
 thread_local bool inside = false;
 
 // The service, made by the first launch; null if the driver is too old. It lives as long as the process, because code that runs at exit may
@@ -117,8 +118,8 @@ void before_reset() noexcept {
   if (inside) return;
   inside = true;
   if (resets_seen != resets.load(std::memory_order_relaxed)) {
-    // If this thread has not called CUDA yet, it resets the device that its next call would use. cudaFree makes that device's context
-    // current.
+    // This thread has not launched since the last reset, so no context may be current on it. cudaFree makes the context current that the
+    // program is about to reset.
     beside_captures const relaxed;
     (void)cudaFree(nullptr);
   }
@@ -208,8 +209,9 @@ GPUHEAP_RUNTIME_LAUNCHES(_ptsz)
 GPUHEAP_DRIVER_LAUNCHES()
 GPUHEAP_DRIVER_LAUNCHES(_ptsz)
 
-// A hook counts a capture as begun before it makes the call, so that no launch of another thread comes in between, and takes the count back
-// if the call fails. A hook counts a capture as ended whenever one was open, even if the call reports that the capture is invalid.
+// A hook counts a capture as begun before the call that begins it, and takes the count back if the call fails. So no launch of another
+// thread finds a count of 0 while a capture is open. A hook counts a capture as ended whenever one was open, even if the call reports that
+// the capture is invalid.
 #define GPUHEAP_BEGINS gpuheap::device_malloc::capture_begins()
 #define GPUHEAP_NOT_BEGUN(success) \
   if (result != success) gpuheap::device_malloc::capture_ends()

@@ -65,7 +65,8 @@ class begin_bits {
     // relaxed: whatever the memory order, another thread may free the block right after the load.
     return address % 16 == 0 && (word_of(address).load(simt::relaxed) >> bit_of(address) & 1) != 0;
   }
-  // The address at which the last block at or before `address` begins, if it lies in the 64 KiB up to `address`; 0 if there is none.
+  // The address at which the last block at or before `address` begins, if the block's bit lies in the word of `address` or in one of the 63
+  // words before it; else 0.
   [[nodiscard]] GPUHEAP_FN simt::uint64_t last_until(simt::uint64_t address) const {
     simt::uint64_t at = address;
     GPUHEAP_NO_UNROLL

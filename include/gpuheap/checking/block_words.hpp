@@ -99,7 +99,7 @@ struct header_words {
   }
 };
 
-// Changes each byte to one of 0x80..0xbf, so that a write of text, of zeros, of 0xff or of a small number always changes it.
+// Changes each byte to one of 0x80..0xbf, so that a write of ASCII text, of zeros, of 0xff or of a small number always changes it.
 [[nodiscard]] GPUHEAP_HD constexpr simt::uint64_t unlikely_bytes(simt::uint64_t x) {
   return (x & 0x3f3f3f3f3f3f3f3full) | 0x8080808080808080ull;
 }

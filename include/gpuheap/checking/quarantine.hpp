@@ -26,7 +26,8 @@ struct quarantined {
 // @brief The rings. A warp uses ring number global_warp() modulo the number of rings, and takes places for all of its lanes by one
 // addition.
 // @note A quarantine of 1024 or more blocks has 16 rings. A block stays until warps of its ring have freed as many later blocks as the ring
-// has places. A smaller quarantine is one ring, in which a block stays until exactly `blocks` later ones were freed.
+// has places. A smaller quarantine is one ring, in which a block stays until exactly `blocks` later ones were freed. checked<> empties the
+// quarantine earlier if a request finds no memory.
 class quarantine {
  public:
   static constexpr unsigned most_rings = 16;

@@ -6,7 +6,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::checking {
 
-// A hash table without removal. Place 0 stands for no tag; tags for which the table has no room get it too.
+// A hash table without removal. Place 0 stands for no tag, and for each tag that finds no free place among the 16 at which it looks.
 class tag_table {
  public:
   static constexpr unsigned num_places = 1024;

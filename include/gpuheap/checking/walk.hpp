@@ -96,7 +96,7 @@ struct list_each {
 };
 
 #if GPUHEAP_HAS_HOST
-// Runs a walk's kernel with as many threads as the device holds. Host.
+// Runs a walk's kernel with one thread for each place, or with as many threads as the device holds if that is less. Host.
 template <class Kernel, class... Parts>
 void launch_walk(stream_ref stream, simt::uint64_t places, Parts... parts) {
   constexpr unsigned block_threads = 256;

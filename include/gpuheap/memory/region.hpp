@@ -14,7 +14,7 @@ struct region {
 
 #if GPUHEAP_HAS_HOST
 // A function that maps memory to [offset, offset + bytes) of a region, and perhaps to bytes around it. Parts that have memory already do
-// not change. The new memory is not initialised. Throws out_of_memory, and then changes nothing.
+// not change. The new memory is not initialised. If the function throws out_of_memory, it has changed nothing.
 using map_function = function<void(simt::size_t offset, simt::size_t bytes)>;
 #endif
 

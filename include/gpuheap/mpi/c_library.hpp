@@ -1,5 +1,5 @@
-// Functions of the C library that MPI programs call and CUDA does not have. They do the same as in the C library. Device code; `gpuheap
-// coalesce --mpi` writes these names into programs.
+// Functions of the C library that MPI programs call and CUDA does not have. They do the same as in the C library, apart from differences
+// that the included headers name. Device code; `gpuheap coalesce --mpi` writes these names into programs.
 #pragma once
 
 #include <gpuheap/mpi/c/format.hpp>

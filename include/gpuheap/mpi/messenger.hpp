@@ -25,8 +25,8 @@ class messenger {
   [[nodiscard]] GPUHEAP_FN communicator* world() const { return &mine_->world; }
   [[nodiscard]] GPUHEAP_FN Heap const& heap() const { return heap_; }
 
-  // Ends all ranks: this one now, each other one at its next call that waits. The host gets `code` and this rank's number, from the first
-  // of several aborts.
+  // Ends all ranks: this one now, each other one at its next call that waits or tests. The host gets `code` and this rank's number, from
+  // the first of several aborts.
   [[noreturn]] GPUHEAP_FN void abort(int code) const { end_all(code, success); }
 
   // The same, for a rank that gets no memory from the heap while other ranks depend on it.

@@ -36,8 +36,15 @@ struct run_named {
   return {program.world, simt::block_id() * simt::threads_per_block() + simt::thread_in_block(), program.heap};
 }
 
-// Runs main() as `num_ranks` ranks in one cooperative kernel, and waits for them. Host. Throws gpuheap::error for more ranks than can be
-// resident, or before coalesced::init(), and passes on the exceptions of a failed kernel.
+// @brief Runs main() as the ranks of one world, one rank in each thread of one cooperative kernel. Messages are allocated from the heap
+// that coalesced::init() made. Host, one call at a time; waits for the kernel.
+// @param num_ranks the number of ranks: at least 1, and at most as many threads as can be resident at once
+// @param main a trivially copyable functor. Its call operator is a GPUHEAP_FN without parameters, which calls the functions MPI_...
+// @param config the number of threads of a block, and the stream. The launch is cooperative, whatever config.cooperative says
+// @return the outcome: whether a rank aborted, and the number and the code of the first one that did
+// @throws gpuheap::error before the launch if coalesced::init() was not called, or if `num_ranks` is 0 or more than can be resident
+// @throws out_of_memory if the device does not have the memory for the state of the ranks
+// @throws device_error if the kernel fails
 template <class Main>
 [[nodiscard]] result run_program(unsigned num_ranks, Main main, launch_config config = {}) {
   using functor = detail::run_named<Main>;

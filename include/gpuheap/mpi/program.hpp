@@ -235,9 +235,16 @@ inline int report_end(result const& ended) {
 }
 }  // namespace detail
 
-// Runs main(argc, argv) as the number of ranks that the environment sets. make_heap() makes the program's heap by coalesced::init().
-// Returns the exit code for the process: 0 if all ranks returned 0. Errors are printed on standard error. `wanted`: the input that the host
-// must read before the ranks begin. Host.
+// @brief Runs main(argc, argv) as the number of ranks that the environment sets, and destroys the program's heap at the end. Host; waits
+// for the ranks.
+// @param argc the number of the program's arguments
+// @param argv the arguments, which the ranks get as a copy in device memory
+// @param main a trivially copyable functor. Its call operator is a GPUHEAP_FN that takes (int, arguments) or (int, char**) and returns int
+// @param make_heap a function that makes the program's heap by coalesced::init() or coalesced::init_dynamic()
+// @param wanted the input that the host must read before the ranks begin
+// @return the exit code for the process: 0 if no rank aborts, calls exit() with another code than 0 or returns another code than 0. After
+// an error of MPI, of the device or of an environment variable it is 1, else the first such code modulo 256, or 1 if that is 0
+// @note The function catches each std::exception and prints its text on standard error. It also prints there why ranks ended early.
 template <class Main, class MakeHeap>
 [[nodiscard]] int run_main(int argc, char** argv, Main main, MakeHeap make_heap, reads const& wanted = {}) {
   try {

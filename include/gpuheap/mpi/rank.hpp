@@ -1,9 +1,9 @@
 // One rank of a world. MPI's calls are its members, with the standard's names without the prefix MPI_. Device code.
 //
-// A collective call consists of messages in the collective context of the communicator, with the number of the call as their tag. So they
-// cannot be mistaken for messages of the program or of another collective call. Broadcasts and reductions go along binomial trees. A
-// reduction combines the ranks' values in an order that depends only on the number of ranks. Every rank of the communicator must make the
-// same collective calls in the same order.
+// A collective call other than barrier() consists of messages in the collective context of the communicator, with a tag of the call's own.
+// So they cannot be mistaken for messages of the program or of another collective call. barrier() counts the ranks in a word that they
+// share. Broadcasts and reductions go along binomial trees. A reduction combines the ranks' values in an order that depends only on the
+// number of ranks and on the root. Every rank of the communicator must make the same collective calls in the same order.
 //
 // If the heap has no memory for a message of a collective call, all ranks end, whatever the error handler, because the other ranks wait for
 // this one.
@@ -106,7 +106,8 @@ class rank : public communicators<Heap> {
     int const worse = spread(result, static_cast<simt::size_t>(count) * combined_bytes(type), datatype::byte, 0, comm);
     return this->answer(comm, bad != success ? bad : worse);
   }
-  // Combines the values, and gives rank r the next counts[r] of the combined elements, or `each` elements if `counts` is nullptr.
+  // Combines the values, and gives the ranks consecutive parts of the combined elements: counts[r] elements to rank r, or `each` elements
+  // to each rank if `counts` is nullptr.
   GPUHEAP_FN int reduce_scatter(void const* values, void* result, int const* counts, int each, datatype type, operation op,
                                 communicator* comm) const {
     if (int const bad = check_comm(comm); bad != success) return this->answer(comm, bad);

@@ -6,7 +6,7 @@
 // A message is a header and its bytes. Either it is one block of the heap, which the sender makes and the receiver frees. Or it is part of
 // a bundle: one block with all messages of a rank in an all-to-all, which the last of its receivers frees.
 //
-// No rank takes a lock, and a send does not wait for the receiver.
+// No rank takes a lock. Of the sends, only ssend() waits for the receiver.
 #pragma once
 
 #include <gpuheap/mpi/types.hpp>
@@ -94,7 +94,7 @@ struct grid_state {
 struct communicator {
   group_state* group;
   int rank;
-  simt::uint32_t num_collectives;  // the number of collective calls begun by this rank: the tag of the next one
+  simt::uint32_t num_collectives;  // the number of tags that this rank's collective calls have used: the next tag
   error_handler errors;
   grid_state* grid;  // nullptr: the communicator has no grid
 };

@@ -114,8 +114,8 @@ enum error_class : int {
   err_arg,
   err_truncate,   // a message is longer than the buffer of its receive: the buffer has the part that fits, and the rest is lost
   err_in_status,  // one of several requests failed: the statuses say which
-  err_no_mem,     // the heap has no room for the message
-  err_other,      // a call before init or after finalize
+  err_no_mem,     // the heap has no memory for the message, the request, the datatype or the group of the call
+  err_other,      // a call before init or after finalize, or a second init
 };
 
 // @brief The name of an error class in MPI, and a description. Host or device.

@@ -20,13 +20,12 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi {
 
-// The outcome of a run.
-// `aborted`: a rank called abort(), or an error of a call was fatal.
+// @brief The outcome of a run.
 struct result {
-  bool aborted = false;
-  int rank = 0;   // the first rank that aborted, in the world
-  int code = 0;   // the code that it passed to abort(), or the error class
-  int error = 0;  // the error class of a fatal error; `success` if the program called abort()
+  bool aborted = false;  // a rank called abort(), or an error of a call was fatal
+  int rank = 0;          // the first rank that aborted, in the world
+  int code = 0;          // the code that it passed to abort(), or the error class
+  int error = 0;         // the error class of a fatal error; `success` if the program called abort()
 };
 
 namespace detail {
@@ -85,15 +84,26 @@ void require_resident(unsigned num_ranks, unsigned block_threads) {
 }
 }  // namespace detail
 
-// The most ranks of `Main`, over a heap_ref `Heap`, that a world can have on the current device, in blocks of `block_threads`. Host.
+// @brief Computes how many ranks a world can have on the current device. Host; does not wait.
+// @tparam Heap the type of the heap_ref that run() gets
+// @tparam Main the functor that run() gets
+// @param block_threads the number of ranks in a thread block, 1 to 1024
+// @return the largest number of ranks that can be resident at once
+// @throws device_error if a call of the CUDA runtime fails
 template <class Heap, class Main>
 [[nodiscard]] unsigned most_ranks(unsigned block_threads) {
   return simt::most_resident_threads<detail::run_rank<Heap, Main>>(block_threads);
 }
 
-// Runs main(rank<Heap>) as `num_ranks` ranks, one in each thread of one cooperative kernel, and waits for them. Messages are allocated from
-// `heap`. Host. Throws gpuheap::error before the launch for more ranks than can be resident, and passes on the exceptions of a failed
-// kernel.
+// @brief Runs main(rank<Heap>) as the ranks of one world, one rank in each thread of one cooperative kernel. Host; waits for the kernel.
+// @param heap the heap that messages are allocated from
+// @param num_ranks the number of ranks: 1 to most_ranks<Heap, Main>(config.block_threads)
+// @param main a trivially copyable functor. Its call operator is a GPUHEAP_FN that takes a rank<Heap>
+// @param config the number of threads of a block, and the stream. The launch is cooperative, whatever config.cooperative says
+// @return the outcome: whether a rank aborted, and the number and the code of the first one that did
+// @throws gpuheap::error before the launch if `num_ranks` is 0 or more than can be resident
+// @throws out_of_memory if the device does not have the memory for the state of the ranks
+// @throws device_error if the kernel fails
 template <class Heap, class Main>
 [[nodiscard]] result run(Heap const& heap, unsigned num_ranks, Main main, launch_config config = {}) {
   static_assert(Heap::allocator_type::traits.free == frees::individually && !Heap::allocator_type::traits.overwrites,

@@ -85,7 +85,7 @@ using type_identity_t = typename detail::type_identity<T>::type;
 // Whether A and B are the same type.
 template <class A, class B>
 inline constexpr bool is_same_v = detail::is_same<A, B>;
-// Whether T is a pointer to an object.
+// Whether T is a pointer to an object or to a function. A pointer that is itself const or volatile does not count.
 template <class T>
 inline constexpr bool is_pointer_v = detail::is_pointer<T>;
 // Whether T is Base or derived from it.

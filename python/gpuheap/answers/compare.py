@@ -36,7 +36,7 @@ class Summary:
     case: str
     allocator: str
     metric: str
-    mean_ratio: float | None  # the geometric mean; None if every value is zero
+    mean_ratio: float | None  # the geometric mean; None if a ratio is zero or infinite
     counts: dict[str, int]  # by verdict
 
 

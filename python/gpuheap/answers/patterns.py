@@ -24,7 +24,7 @@ class Best:
     """The best of the allocators that served every point of a pattern."""
 
     allocator: str
-    ahead: float  # how many times better it is than the second, at least 1; 0 if there is no second
+    ahead: float  # how many times better it is than the second, at least 1; 0 if there is no second, or if the smaller mean is not positive
     second: str
     points: int
     complete: int  # contenders that served every point

@@ -94,10 +94,10 @@ def verdicts(rows: Iterable[Row], suites: Mapping[str, Suite]) -> list[Verdict]:
 
 
 def summary_words(found: Iterable[Verdict]) -> str:
-    """For example `40 of 55 bounds met, 12 of them with their aim; 3 FAILED; 12 not measured in full`."""
+    """For example `40 of 55 bounds met, 12 of these also reach the aim; 3 FAILED; 12 not measured in full`."""
     all_of_them = list(found)
     count = {verdict: sum(v.verdict == verdict for v in all_of_them) for verdict in (AIM, MET, FAILED, PART, NOTHING)}
-    words = [f"{count[AIM] + count[MET]} of {len(all_of_them)} bounds met, {count[AIM]} of them with their aim"]
+    words = [f"{count[AIM] + count[MET]} of {len(all_of_them)} bounds met, {count[AIM]} of these also reach the aim"]
     words += [f"{count[FAILED]} {FAILED}"] if count[FAILED] else []
     words += [f"{count[PART] + count[NOTHING]} not measured in full"] if count[PART] + count[NOTHING] else []
     return "; ".join(words)

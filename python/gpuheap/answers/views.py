@@ -52,13 +52,15 @@ class CaseView:
         return len(self.points) - len({point_id(row) for row in self.rows if row.allocator == allocator})
 
     def headline(self, metric: str) -> PointId | None:
-        """The point that summaries show for a metric: the suite's headline if it was measured, else the first point; None without a measured point."""
+        """The point that summaries show for a metric; None without a measured point.
+
+        It is the suite's headline if this was measured, else a point with the headline's threads and bytes, else the first measured point.
+        """
         measured = [point_id(row) for row in self.rows if row.metric == metric]
         if self.wanted_headline in measured or not measured:
             return self.wanted_headline if measured else None
         if self.wanted_headline is not None:
-            # The headline's parameter may be a phase that this metric does not have. Then a point with the same threads and bytes and another parameter is
-            # shown.
+            # The headline's parameter may be a phase that this metric does not have.
             near = [p for p in measured if p[:2] == self.wanted_headline[:2]]
             if near:
                 return near[0]
@@ -85,7 +87,7 @@ class CaseView:
 
     @property
     def failures(self) -> list[Row]:
-        """One row for each point that did not end ok."""
+        """One row for each allocator and point that did not end ok."""
         return list({(row.allocator, point_id(row)): row for row in self.rows if not row.ok}.values())
 
 

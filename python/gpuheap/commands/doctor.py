@@ -18,7 +18,7 @@ from gpuheap.units import format_bytes
 OLDEST_GCC = (11,)
 OLDEST_TOOLKIT = (13, 0)  # the oldest toolkit with CCCL 3.0
 OLDEST_COMPUTE_CAPABILITY = (7, 5)
-OLDEST_CMAKE = (3, 28)  # the first CMake that knows CUDA C++20
+OLDEST_CMAKE = (3, 28)  # the version that CMakeLists.txt requires
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def _cmake(layout: Layout) -> list[Finding]:
     if path is None or version is None:
         return [Finding("cmake", "note", "none", "./demo installs one into build/venv; or pip install cmake")]
     if toolkit.version_tuple(version) < OLDEST_CMAKE:
-        return [Finding("cmake", "note", f"{path} {version}", "too old for CUDA C++20: pip install cmake, or let ./demo do it")]
+        return [Finding("cmake", "note", f"{path} {version}", f"older than {_dotted(OLDEST_CMAKE)}: pip install cmake, or let ./demo do it")]
     return [Finding("cmake", "good", f"{path} {version}")]
 
 

@@ -62,7 +62,7 @@ class Allocation:
 @dataclass(frozen=True)
 class Copy:
     direction: str
-    pinned: bool  # whether the host side is pinned memory
+    pinned: bool  # whether the host side is pinned, registered or managed memory
     asynchronous: bool
     bytes: int
     stack: int

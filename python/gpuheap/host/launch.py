@@ -28,10 +28,10 @@ _PT_INTERP, _PT_NOTE, _NT_GNU_BUILD_ID = 3, 4, 3
 
 @dataclass(frozen=True)
 class Program:
-    """The program file that a command's first word names."""
+    """The program file that a command runs: that of its first word or, for a script, the interpreter."""
 
     path: Path
-    name: str  # the name of the file that runs: for a script, the interpreter
+    name: str  # the name of the file
     build_id: str
 
 

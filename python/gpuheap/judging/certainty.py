@@ -21,7 +21,8 @@ from gpuheap.judging.evidence import Evidence, Found, Reading, Runs
 from gpuheap.judging.relations import NotMeasured, hold
 
 CONFIDENCE = 0.95
-# If FEW_DRAWS draws all give the same verdict, the chance that its share of all draws is below 95 % is less than 5 %. Otherwise DRAWS are made.
+# A verdict whose share of all possible draws is below 95 % is that of all FEW_DRAWS draws with a probability of less than 5 %. So DRAWS draws are made only
+# if the first FEW_DRAWS do not all agree.
 FEW_DRAWS, DRAWS = 60, 400
 # The values tried for a time-out: the bound itself, multiples of it, and a run that never ends.
 STRETCHES = (1.0, 3.0, 10.0, math.inf)
@@ -31,7 +32,7 @@ STRETCHES = (1.0, 3.0, 10.0, math.inf)
 class Certainty:
     holds: bool | None  # None: undecided
     least: float  # the share of draws in which the relation holds, for the completion in which it is smallest
-    most: float
+    most: float  # the same share, for the completion in which it is largest
     with_runs: int  # measurements whose runs are known
     measurements: int
     open_points: int  # points that timed out, or that were skipped after failures

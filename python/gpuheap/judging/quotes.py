@@ -32,7 +32,10 @@ _OPERATORS: dict[str, Callable[[float, float], bool]] = {"<": operator.lt, "<=":
 
 @dataclass(frozen=True)
 class Sentence:
-    """`holds` compares references by their numbers (#1 is the first) or constants. Rows behind the last `{}` serve conditions only."""
+    """Each condition of `holds` compares references, by their places in `rows` (#1 is the first), or constants.
+
+    The first references fill the `{}` of the text, in order. The others serve conditions only.
+    """
 
     page: str
     text: str
@@ -102,7 +105,7 @@ class Numbers:
             self._rows.setdefault((row.suite, row.case, row.allocator), []).append(row)
 
     def of(self, reference: str) -> tuple[float, str] | None:
-        """The number and its unit; None if there is no such row, or if its point failed."""
+        """The number and its unit; None if there is no such row or bound, or if the row's point failed."""
         words = reference.split()
         if words[:1] == ["standing"]:
             return self._of_standing(words[1:], reference), ""
@@ -137,7 +140,7 @@ class Numbers:
 
 
 def with_quotes(name: str, page: str, quotes: Quotes, numbers: Numbers) -> str:
-    """The page with the numbers of today's tables. A sentence keeps its numbers if one of its rows is missing or failed; `problems` names it.
+    """The page with the numbers of today's tables. A sentence keeps its numbers if one of the new ones is missing; `problems` names the sentence.
 
     Raises UserError if the page has a sentence or a table of docs/quotes.toml not exactly once.
     """

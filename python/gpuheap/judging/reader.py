@@ -1,4 +1,4 @@
-"""Reads files of claims. Every error message names the file and the line."""
+"""Reads files of claims. Every message about a mistake in a file names the file and the line."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def charts_of(view: CaseView, printed: Sequence[PrintedValue] = ()) -> list[Char
 
 
 def cut(chart: Chart, most: int) -> Chart:
-    """The chart with at most `most` series: those of the default allocator, CUDA's and the baselines, then the fastest at their last point."""
+    """The chart cut down to about `most` series: the default allocator's, CUDA's, the baselines', then those with the least values at their last points."""
     known = [series for series in chart.series if series.allocator in (DEFAULT, TOOLKIT, *BASELINES)]
     others = sorted((s for s in chart.series if s not in known and s.marks), key=lambda s: s.marks[-1].median)
     kept = {series.allocator for series in known + others[: max(0, most - len(known))]}
@@ -383,7 +383,7 @@ def _x_scale(axis: str | None, found: Sequence[str], plot: Plot) -> tuple[str, t
 
 
 def _y_scale(values: Sequence[float], unit: str, plot: Plot) -> str:
-    """The scale of y: logarithmic, except for shares and for counts that lie close together."""
+    """The scale of y: linear if a value is not positive; else the plot's own; else linear for ratios, counts and bytes that lie close together."""
     if not values or min(values) <= 0:
         return "linear"
     if plot.y_scale:

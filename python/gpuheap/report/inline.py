@@ -16,7 +16,7 @@ from gpuheap.report.charts import Chart, Series
 from gpuheap.report.style import CURVE_DASHES, DENSE, FAILURE_ROWS, MARKER_PATHS, Look, has_spread, look
 
 POINTS = 72  # the points of an inch
-# Scales of the markers, whose paths are 9 points wide: on lines, on lines of many points, on emphasised lines, on dots, for a paper's numbers.
+# Scales of the markers' paths, which lie in a box of 10 points: on lines, on lines of many points, on emphasised lines, on dots, for a paper's numbers.
 SIZES = {"l": 0.46, "n": 0.32, "b": 0.62, "d": 0.68, "p": 0.75}
 CROSS = "M-2.5-2.5L2.5 2.5M-2.5 2.5L2.5-2.5"
 DASHES = {"-": "", "--": "5 2", ":": "1.3 2", "-.": "6 2 1.3 2"}

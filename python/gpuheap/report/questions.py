@@ -34,8 +34,8 @@ class Answer:
     where: str
     best: Chip
     value: str
-    ours: str  # the default allocator's value, and its factor over the best; empty if it is the best
-    toolkit: str  # the same for CUDA's malloc, or the reason why it has no value
+    ours: str  # the default allocator's value (a time with its ratio to the best), or why there is none; empty if it is the best
+    toolkit: str  # the same for CUDA's malloc
 
 
 def answers(views: Sequence[CaseView], traits: Traits) -> tuple[Answer, ...]:

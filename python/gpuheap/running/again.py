@@ -24,7 +24,7 @@ class Again:
         return self._wanted and _digest(keys) not in self._noted().get("begun", ())
 
     def begins(self, keys: Sequence[Key]) -> bool:
-        """Notes that the old rows of a sweep are removed, so that a continued run keeps its new rows. Returns False if that was noted before."""
+        """Notes that the old rows of a sweep are removed, so that a continued run keeps its new rows. Returns False if there is nothing to note."""
         if not self.to_measure(keys):
             return False
         noted = self._environment.facts.setdefault("again", {}).setdefault(self._command, {"since": now(), "begun": []})

@@ -308,7 +308,10 @@ class SweepWriter:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Delays Ctrl-C until the block is done, so that file and memory agree. It uses handlers, because a blocked signal would go to a worker's thread."""
+    """Delays Ctrl-C, SIGTERM and SIGHUP until the `with` statement ends, so that file and memory agree.
+
+    It sets handlers, because a blocked signal would go to a worker's thread.
+    """
     came: list[int] = []
     numbers = [number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(number) is not signal.SIG_IGN]
     before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}

@@ -9,7 +9,10 @@ from gpuheap.running.plan import PlannedSweep
 
 
 class Estimate:
-    """The time left: for each remaining point, the mean over the points of its case and allocator, else over those of its case, else over all."""
+    """The time left: the sum of the remaining points' expected times, divided by the number of workers.
+
+    The expected time of a point is the mean over the measured points of its case and allocator, else over those of its case, else over all.
+    """
 
     def __init__(self, sweeps: Iterable[PlannedSweep], workers: int = 1, clock: Callable[[], float] = time.monotonic) -> None:
         self._workers = workers

@@ -104,7 +104,7 @@ def ask_driver(program: Path, allocator: str, size: int, runs: int, limit_s: flo
             timer = threading.Timer(limit_s, end)
             timer.daemon = True
             timer.start()
-            # Ends: each series makes at least one request, or the driver failed, or the timer ended the process.
+            # Ends: each series makes at least one request, or the driver failed, or the timer ended the process, or `stop` is set.
             while (missing := runs - sum(len(each.request) for each in made)) > 0:
                 if seat.stop.is_set():
                     raise Stopped

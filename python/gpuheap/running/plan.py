@@ -39,7 +39,7 @@ class Request:
     """The command line of `gpuheap bench`."""
 
     targets: tuple[str, ...]
-    allocators: tuple[str, ...] = ()  # empty: the suite's, else all
+    allocators: tuple[str, ...] = ()  # empty: the suite's, else all; with `outside`: none
     baselines: bool = True  # whether to add the baselines that the suite names
     runs: int | None = None
     timeout_s: float | None = None
@@ -51,7 +51,7 @@ class Request:
     graph: Path | None = None
     scene: Path | None = None
     trace: Path | None = None
-    outside: str = ""  # an allocator with an executable of its own, which takes part whatever else is chosen
+    outside: str = ""  # an allocator with an executable of its own, which takes part in all suites but those of baselines alone
 
     @property
     def files(self) -> dict[str, Path]:

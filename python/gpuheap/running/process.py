@@ -18,7 +18,7 @@ from gpuheap.errors import UserError
 
 @dataclass(frozen=True)
 class Ended:
-    """A process that has ended. `code` is None if its time was up."""
+    """A process that has ended. `in_time` is False if the process was killed at its time limit; `code` is then None."""
 
     code: int | None
     in_time: bool
@@ -26,9 +26,9 @@ class Ended:
 
 
 def run_process(words: Sequence[str], environment: Mapping[str, str], output: Path, errors: Path, limit_s: float) -> Ended:
-    """Runs the program in a process group of its own, which is killed when its time is up or this process is interrupted.
+    """Runs the program in a process group of its own, with an empty standard input.
 
-    Its standard input is empty. Raises UserError if it cannot be started.
+    The group is killed after `limit_s` seconds, or when this process is interrupted. Raises UserError if the program cannot be started.
     """
     late = threading.Event()
     with output.open("wb") as out, errors.open("wb") as error:
@@ -61,7 +61,7 @@ def run_process(words: Sequence[str], environment: Mapping[str, str], output: Pa
 
 @contextmanager
 def _signals_afterwards() -> Iterator[None]:
-    """Delays signals that end this process until the block ends. During the start of a child they would leave the child running."""
+    """Delays Ctrl-C, SIGTERM and SIGHUP until the `with` statement ends. A signal during the start of a child would leave the child running."""
     came: list[int] = []
     with answering(lambda number, frame: came.append(number)):
         yield

@@ -78,9 +78,9 @@ def _by_instrument(sweep: PlannedSweep, point: Point, seat: Seat) -> PointResult
 
 
 def _measure(sweep: PlannedSweep, point: Point, modes: list[str], library: Path, seat: Seat) -> Iterator[tuple[str, str, PointResult | None]]:
-    """Yields (mode, the round as text, None) before each run, and at the end (mode, "", result) for each mode.
+    """Yields (mode, "profile" or the round as text, None) before the profile and before each run of a round, and at the end (mode, "", result) for each mode.
 
-    Each round begins with another mode.
+    Each round begins with another mode than the round before.
     """
     words = (str(sweep.executable.path), *sweep.case.command[1:], *(f"{key}={value}" for key, value in point.fields.items()))
     yield modes[0], "profile", None

@@ -18,7 +18,7 @@ from gpuheap.running.executable import exit_words, last_line
 from gpuheap.units import format_seconds, parse_bytes
 
 FAILURES_THAT_END_A_GRID = 3
-START_ALLOWANCE_S = 60.0  # the time allowed until the first point begins: device start-up, making the heap
+START_ALLOWANCE_S = 60.0  # the least time allowed until a point begins: before the first one, the device starts up and the heap is made
 EXIT_ALLOWANCE_S = 10.0  # the time allowed for the process to end after its last point
 SERVES, DONE = '{"serves":true}', '{"done":true}'  # lines of a process that serves
 

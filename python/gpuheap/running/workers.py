@@ -137,7 +137,7 @@ class Dispatcher:
         """
         waiting = deque(range(count))
         try:
-            # Ends: each pass begins a sweep, or takes an event of a running sweep, and each sweep has finitely many events.
+            # Ends: each pass begins a piece of work or takes an event of one, and each piece of work has finitely many events.
             while waiting or self._jobs:
                 while waiting and self._idle:
                     if time.monotonic() >= self._until:

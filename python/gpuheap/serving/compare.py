@@ -18,7 +18,7 @@ from gpuheap.serving.start import Service
 
 @dataclass(frozen=True)
 class Run:
-    """One run. `kernel_ms` is None if the program launched nothing, or ended before the library could write its times; `code` is None if its time was up."""
+    """One run. `kernel_ms` is None unless the library wrote the times of all launches; `code` is None if the run's time was up."""
 
     seconds: float
     kernel_ms: float | None
@@ -28,7 +28,7 @@ class Run:
 
 @dataclass
 class Outcome:
-    """The results of an allocator's runs, without the warm-up."""
+    """The results of an allocator's runs. The warm-up is not among `runs`, but its output and its messages count."""
 
     allocator: str
     runs: list[Run] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Finds the built libraries that are preloaded into a program: the library that links its code, and the library of an allocator, its provider."""
+"""Finds the built libraries for a program's run: the one that is preloaded and links the program's code, and the library of an allocator, its provider."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gpuheap.errors import UserError, unknown_name
 from gpuheap.paths import Layout
 
 LIBRARY = "libgpuheap_run.so"
-PLAIN = TOOLKIT  # the mode in which the program runs without the library
+PLAIN = TOOLKIT  # the name that leaves the program's malloc to CUDA: there is no provider
 KINDS = {"release": DEFAULT, "hardened": "hardened", "checked": "checked"}  # GPUHEAP_KIND: the default allocator in each kind of heap
 _VERSION = 3  # the version of the table in tools/malloc/provider.hpp
 

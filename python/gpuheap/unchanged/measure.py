@@ -121,7 +121,7 @@ def _told(program: Program, form: Form, plain: Form) -> dict[str, Any]:
 
 
 def verdict(form: Form, plain: Form, near: float) -> str:
-    """`equal`, with the tolerance for numbers if there is one; `varies` if the plain program's own runs differ; else the failure or the difference."""
+    """The failure of a run if one failed; `varies` if the plain program's own runs differ; else the difference, or `equal` with the tolerance if any."""
     for ended in form.ended:
         if ended.code is None:
             return f"not finished in {ended.seconds:.0f} s"

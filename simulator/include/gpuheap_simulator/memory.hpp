@@ -22,7 +22,7 @@ struct held_memory {
 // Reserves a range of addresses. Returns nullptr when the system has no free range of that length. An access to an address without memory
 // ends the process.
 [[nodiscard]] void* reserve_addresses(std::size_t bytes) noexcept;
-// Releases a whole range, with the memory that is mapped in it.
+// Releases a whole range. The caller has unmapped all memory in it.
 void release_addresses(void* base, std::size_t bytes) noexcept;
 // Maps zeroed memory into a range. Returns false when the system refuses, or when the mapped memory would exceed the physical memory.
 [[nodiscard]] bool map_memory(void* at, std::size_t bytes) noexcept;

@@ -5,7 +5,7 @@
 //   GPUHEAP_SIMULATOR_SEED       any 64-bit number (default 0)
 //   GPUHEAP_SIMULATOR_DEPTH      for pct: the number of priority changes plus one (default 3)
 //   GPUHEAP_SIMULATOR_WEAK       1: loads may return stale values that the C++ model allows (default 0)
-//   GPUHEAP_SIMULATOR_THREADS    OS threads that run blocks; 0: one per CPU core (default 1). More than one: not replayable, never weak
+//   GPUHEAP_SIMULATOR_THREADS    OS threads that run blocks; 0: one per CPU core (default 1). More than one: not replayable. Weak mode: 1
 //   GPUHEAP_SIMULATOR_SMS        multiprocessors (default 8)
 //   GPUHEAP_SIMULATOR_BUDGET     scheduling points without a finished lane after which a launch is a livelock (default 400,000,000)
 //   GPUHEAP_SIMULATOR_STALL      warp:point:length, a warp that stops; length may be "ever": see `stall` (default: none)
@@ -55,7 +55,7 @@ struct settings {
   unsigned patience = 1024;     // points that run_through and pct give a lane before another one has its turn
   std::size_t stack_bytes = 0;  // 0: 64 KiB, or 256 KiB under a sanitizer
   unsigned stale_one_in = 2;    // weak mode: on average, one load in this many looks for a stale value
-  stall stopped{};              // the warp that stops, in launches on one OS thread
+  stall stopped{};              // the warp that stops; only for launches on one OS thread
 
   friend bool operator==(settings const&, settings const&) = default;
 };
@@ -67,6 +67,7 @@ struct settings {
 [[nodiscard]] settings settings_from_environment();
 
 // The environment variables that give these settings, as one shell prefix: "GPUHEAP_SIMULATOR_SCHEDULER=pct GPUHEAP_SIMULATOR_SEED=7 ...".
+// It leaves out the settings without a variable, and the size of a stack.
 [[nodiscard]] std::string as_environment(settings const& s);
 
 // Replaces the calling host thread's settings until destroyed. The random numbers of the n-th launch within a scope depend on the seed and

@@ -1,5 +1,5 @@
-// Operations that exchange values between the lanes of a warp, and the block's barrier. Each call is a scheduling point and a rendezvous:
-// it returns when every lane of the mask has made the same call with the same mask.
+// Operations that exchange values between the lanes of a warp, and the block's barrier. Each call is a scheduling point. A call with a mask
+// is a rendezvous: it returns when every lane of the mask has made the same call with the same mask.
 //
 // Misuse ends the kernel (launch() throws): a mask without the caller, a mask that names a lane that has exited or never existed, or lanes
 // of one mask that call different operations or give different masks.

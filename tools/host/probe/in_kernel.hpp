@@ -15,7 +15,7 @@ struct kernel_series {
   std::vector<std::uint64_t> release_cycles;
 };
 
-// One thread requests all blocks, and frees them after the last request. The heap is CUDA's own, of `heap_bytes`.
+// A kernel of one thread requests all blocks, and a second one frees them. The heap is CUDA's own, of `heap_bytes`.
 class in_kernel {
  public:
   static constexpr std::size_t heap_bytes = std::size_t{256} << 20;

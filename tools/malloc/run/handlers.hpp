@@ -148,8 +148,8 @@ struct launch_graph {
   }
 };
 
-// Captures. capture_begins() is called before the driver's function, so that no launch of another thread comes between the begin of the
-// capture and its count.
+// Captures. capture_begins() is called before the driver's function, so that no launch of another thread finds a count of 0 while the
+// capture is open.
 struct begin_capture {
   template <row Row, class Real, class... Arguments>
   static CUresult run(Real real, Arguments... arguments) {

@@ -19,7 +19,7 @@ namespace gpuheap::unchanged {
 
 namespace {
 
-constexpr std::size_t pending_before_look = 32;  // if more launches are pending, the events of ended ones are collected
+constexpr std::size_t pending_before_look = 32;  // if more launches are pending, the times of ended ones are added up
 
 struct launch {
   CUevent begin;

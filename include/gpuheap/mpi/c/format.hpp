@@ -54,7 +54,7 @@ struct text_sink {
 struct conversion {
   bool left = false, zeros = false, plus = false, space = false, other_form = false;
   int width = 0, precision = -1;
-  int longs = 0;  // the length modifier; l: 1, ll: 2, h: -1, hh: -2
+  int longs = 0;  // the length modifier; l, z, t, j or L: 1, ll: 2, h: -1, hh: -2
   char letter = '\0';
 };
 

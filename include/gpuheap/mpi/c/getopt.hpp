@@ -11,8 +11,8 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::mpi::c {
 [[nodiscard]] GPUHEAP_FN inline int& option_error() { return detail::mine().option_error; }
 [[nodiscard]] GPUHEAP_FN inline int& option_unknown() { return detail::mine().option_unknown; }
 
-// Returns the letter of the next option; '?' if the option is not in `known`; '?', or ':' if `known` begins with ':', if the option lacks
-// its value; -1 at the end of the arguments or at the first one that is not an option.
+// Returns the letter of the next option, or -1 at the end of the arguments or at the first one that is not an option. For an option that is
+// not in `known` the result is '?'. For an option that lacks its value the result is ':' if `known` begins with ':', else '?'.
 GPUHEAP_COLD inline int getopt(int count, char* const* words, char const* known) {
   state& s = detail::mine();
   s.option_value = nullptr;

@@ -1,4 +1,5 @@
-// Functions of <stdlib.h> that read numbers from strings, sort and search. They do the same as in the C library. Device code.
+// Functions of <stdlib.h> that read numbers from strings, sort and search. They do the same as in the C library, but the last bits of a
+// floating-point number may differ, and hexadecimal ones are not read. Device code.
 #pragma once
 
 #include <gpuheap/mpi/c/text.hpp>
@@ -101,8 +102,8 @@ GPUHEAP_FN inline void end_at(char** to, char const* end) {
 }
 }  // namespace detail
 
-// Reads the number at the beginning of `text`; 0 if there is none. `*end` becomes the position after it. If an integer is out of range, the
-// result is the largest or the smallest one, and errno becomes ERANGE.
+// Reads the number at the beginning of `text`; 0 if there is none. `*end` becomes the position after it, or `text` if there is none. If an
+// integer is out of range, the result is the largest or the smallest one, and errno becomes ERANGE.
 GPUHEAP_FN inline long long strtoll(char const* text, char** end, int base) {
   char const* rest = text;
   auto const n = detail::read_whole(text, &rest, static_cast<unsigned>(base));

@@ -89,7 +89,7 @@ GPUHEAP_FN inline time_t time(time_t* to) {
   return now;
 }
 [[nodiscard]] GPUHEAP_FN inline double difftime(time_t later, time_t earlier) { return static_cast<double>(later - earlier); }
-// The time since the rank began, in units of CLOCKS_PER_SEC.
+// The time since the rank began, in units of 1 / CLOCKS_PER_SEC seconds.
 [[nodiscard]] GPUHEAP_FN inline clock_t clock() {
   return static_cast<clock_t>(detail::run_ns() / (1000000000u / static_cast<unsigned>(CLOCKS_PER_SEC)));
 }

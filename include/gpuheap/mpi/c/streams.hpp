@@ -38,7 +38,7 @@ enum class standard : simt::uintptr_t { input = 1, output, error };
 [[nodiscard]] GPUHEAP_FN inline FILE* standard_error() { return detail::stream_of(detail::standard::error); }
 
 // Opens a file that the host has read: one whose name is a string literal in the program, or one of the program's arguments. For any other
-// name, and for other modes than reading, the result is nullptr, and errno is set.
+// name, for a mode that does not begin with "r", and if the rank has seven files open, the result is nullptr, and errno says why.
 [[nodiscard]] GPUHEAP_COLD inline FILE* fopen(char const* name, char const* how) {
   auto const& known = detail::facts();
   state& s = detail::mine();

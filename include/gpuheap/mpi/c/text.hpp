@@ -1,4 +1,4 @@
-// Functions of <string.h>, <strings.h> and <ctype.h>, which do the same as in the C library. Device code.
+// Functions of <string.h>, <strings.h> and <ctype.h>, which do the same as in the C library, except strerror(). Device code.
 #pragma once
 
 #include <gpuheap/mpi/c/process.hpp>
@@ -182,7 +182,7 @@ GPUHEAP_FN inline char* strtok_r(char* text, char const* letters, char** rest) {
 }
 GPUHEAP_FN inline char* strtok(char* text, char const* letters) { return strtok_r(text, letters, &detail::mine().token_rest); }
 
-// The description of an error number.
+// The description of an error number; "Error" for all numbers but 0, ENOENT and ENOMEM.
 [[nodiscard]] GPUHEAP_FN inline char const* strerror(int number) {
   return number == 0 ? "Success" : number == ENOENT ? "No such file or directory" : number == ENOMEM ? "Cannot allocate memory" : "Error";
 }

@@ -110,7 +110,8 @@ class physical_memory {
 }  // namespace detail
 
 // Reserves at least `bytes` (> 0) of addresses on the current device. No memory is mapped there yet, so no thread may read or write there.
-// Throws an `error`: a plain_error if the GPU or the driver cannot map memory, or if `bytes` exceed the address space.
+// Throws a plain_error if the GPU or the driver cannot map memory, or if `bytes`, rounded up, are more than 2^64 - 1. If the driver refuses
+// the addresses, throws out_of_memory or device_error.
 [[nodiscard]] inline address_space reserve_addresses(size_t bytes) {
   detail::check(cudaFree(nullptr), "starting the GPU's context");
   auto const& driver = detail::driver::calls();

@@ -142,7 +142,10 @@ def measured(wanted: Wanted, console: Console) -> tuple[Session, bool]:
 
 
 def _traced(words: Sequence[str], environment: Mapping[str, str], folder: Path, only: str) -> float:
-    """Makes a trace in `folder`/PROFILE. Returns the seconds that the run took."""
+    """Runs the program with a library that traces it, and returns the seconds that the run took.
+
+    Raises UserError if a signal ended the program, or if `folder`/PROFILE holds no trace afterwards.
+    """
     ended = run_process(words, environment, folder / "output", folder / "errors", 24 * 3600.0)
     said = (folder / "errors").read_text(encoding="utf-8", errors="replace").strip().splitlines()
     last = f"; it said last: {said[-1]}" if said else ""

@@ -25,7 +25,7 @@ ELIDE = "elide"  # zero-copy, without the copies between proven pairs of buffers
 class Modes:
     """The modes: PLAIN, those of POOLS, ELIDE once pairs are proven, and a heap for each named allocator.
 
-    Every run is traced into one folder; plans are written into another.
+    Every run but that of the profile is traced into one folder; plans are written into another.
     """
 
     def __init__(self, library: Path, layout: Layout, traces: Path, plans: Path, only: str, allocators: Sequence[str]) -> None:
@@ -50,7 +50,7 @@ class Modes:
         return preloaded(find_merging_library(self._layout), for_merging(self._traces, self._only, "rehearse", file))
 
     def learn_pairs(self) -> int:
-        """Returns the number of pairs that the rehearsal proved."""
+        """Keeps the pairs that the rehearsal proved, and returns their number."""
         found = verdicts([history_of(read_trace(path)) for path in self._traces.glob("*.trace")])
         self._pairs = tuple((each.host_site, each.device_site) for each in found if each.proven)
         return len(self._pairs)

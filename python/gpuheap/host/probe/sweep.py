@@ -1,6 +1,6 @@
 """Chooses the requests of a probe, in three steps.
 
-First come sizes over the powers of two. Then halving finds the sizes at which the rule of the slots changes. Last come enough small blocks to show how much
+First come sizes at and between the powers of two. Then halving finds the sizes at which the rule of the slots changes. Last come enough blocks to show how much
 memory the allocator takes from the driver at a time.
 """
 
@@ -50,7 +50,7 @@ def driver_series(ask: Ask, allocator: str, budget: int) -> Iterator[Series]:
 def edges(ask: Callable[[int], Series], made: Sequence[Series]) -> Iterator[Series]:
     """Finds the sizes at which one rule ends and the next begins, and those at which slots change without a rule.
 
-    The search halves the interval between neighbouring sizes until they are a step of 4 apart.
+    The search halves the interval between neighbouring sizes until they are a step of 4 apart, or until it has asked for MOST_EDGES series.
     """
     slots = slots_of(made)
     known = sorted(slots)
