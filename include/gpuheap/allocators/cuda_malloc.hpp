@@ -91,8 +91,9 @@ class cuda_malloc {
                         refused.what() + ")");
     }
     if (simt::size_t const granted = simt::builtin_heap_limit(); granted < bytes) {
-      throw plain_error("gpuheap: CUDA's device heap has " + std::to_string(granted) + " bytes and cannot be set to " +
-                        std::to_string(bytes) + " any more: make the heap before the first kernel that uses device malloc");
+      throw plain_error("gpuheap: of " + std::to_string(bytes) + " bytes for its device heap, CUDA grants " + std::to_string(granted) +
+                        ": a kernel that uses the heap has run already, or the device has too little free memory. Make the heap before "
+                        "any such kernel, or a smaller one");
     }
   }
 #endif
