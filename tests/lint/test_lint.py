@@ -128,6 +128,8 @@ def test_each_idea_of_the_default_allocator_is_measured_and_explored():
     assert re.findall(r'"(without_\w+)"', (ROOT / "benchmarks/suites/ablation.toml").read_text()) == ideas
     types = re.search(r"::testing::Types<([^;]*)>;", (ROOT / "tests/allocators/sharded_ideas_test.cpp").read_text())
     assert types and re.findall(r"bench::(without_\w+)", types[1]) == ideas
+    compiled = re.search(r"plans<([^>]*)>", (ROOT / "tests/allocators/ideas_compile.cu").read_text())
+    assert compiled and [f"without_{name}" for name in compiled[1].split(", ")] == ideas
 
 
 def test_readme_links_lead_somewhere():

@@ -261,8 +261,8 @@ template <tuning Tuning>
   // While little memory is free, it is scattered, and idle spans of other classes may hold more. So a refill takes one of these over if its
   // span would be shorter than the launch needs: for want of free pages, or, on the fast path, of a long row. A launch that asks for
   // several classes takes none over, since it needs the idle spans of these classes itself.
-  bool const may_take =
-      in.others_idle && in.is_uniform && Tuning.take_over_divisor != 0 && simt::uint64_t{in.free_pages} * Tuning.take_over_divisor < in.all_pages;
+  bool const may_take = in.others_idle && in.is_uniform && Tuning.take_over_divisor != 0 &&
+                        simt::uint64_t{in.free_pages} * Tuning.take_over_divisor < in.all_pages;
   unsigned const demand = at_most_longest<Tuning>(in, demanded_pages(in));
   bool const is_short = pages < demand;
   unsigned const takes_over = may_take && (is_short || n != 0) ? demand : 0;
