@@ -152,7 +152,7 @@ def bench(
     anew: Annotated[bool, typer.Option("--anew", help="Drop a table whose rows are of another build, and begin it anew.")] = False,
     retry: Annotated[bool, typer.Option("--retry", help="Measure again the points that crashed, timed out or were wrong.")] = False,
     for_claims: Annotated[
-        bool, typer.Option("--for-claims", help="Measure only the points that open claims of papers need, those of the claims closest to a verdict first.")
+        bool, typer.Option("--for-claims", help="Measure only the points that open claims of papers need, those of the claims that need the least time first.")
     ] = False,
     minutes: Annotated[
         float | None, typer.Option(min=0.001, metavar="M", help="Stop after this many minutes. The repeated command continues.")

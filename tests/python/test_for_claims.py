@@ -78,13 +78,30 @@ def test_claims_that_lack_least_come_first_and_nothing_else_is_measured(claimed:
         *(("cuda_malloc", size) for size in ("256", "16", "32")),
         *(("atomic_malloc", size) for size in ("16", "32")),
     ]
-    assert "6 of them are needed for 2 open claims; the claims closest to a verdict come first" in ran.stdout
+    assert "6 of them are needed for 2 open claims; the claims that need the least time come first" in ran.stdout
     assert "open: 0 claims" in ran.stdout
     # The table is in the suite's order, whatever came first.
     sizes = [(row.allocator, row.bytes) for row in read_table(claimed.gpu_table) if row.metric == "malloc_us"]
     assert sizes == [("sharded_spans", 256), ("cuda_malloc", 16), ("cuda_malloc", 32), ("cuda_malloc", 256), ("atomic_malloc", 16), ("atomic_malloc", 32)]
     again = claimed.gpuheap("bench", "all", "--for-claims")
     assert asked(claimed) == [] and "helps to decide an open claim" in again.stdout
+
+
+def test_points_that_timed_out_in_another_build_come_last(claimed: Checkout) -> None:
+    assert claimed.gpuheap("bench", "all", "--for-claims").returncode == 0
+    # The claim that lacks fewer points needs one that ends at its time limit.
+    lines = [line for line in claimed.gpu_table.read_text().splitlines() if ",sharded_spans,cuda,100,256," not in line]
+    assert len(lines) > 4
+    ended = next(line for line in lines if ",cuda_malloc," in line).split(",")
+    lines.append(",".join([*ended[:2], "sharded_spans", "cuda", "100", "256", "state=warm;reason=no result within 5 s", *[""] * 9, "0", "timeout", ""]))
+    claimed.gpu_table.write_text("\n".join(lines) + "\n")
+    claimed.points_run()
+    claimed.settings["identity"] = "fedcba9876543210"
+    claimed.build("another build")
+    elsewhere = claimed.root / "elsewhere"
+    ran = claimed.gpuheap("bench", "all", "--for-claims", "--output", str(elsewhere))
+    assert ran.returncode == 0, ran.stderr
+    assert asked(claimed)[-1] == ("sharded_spans", "256")
 
 
 def test_an_allocators_sweeps_are_together_in_batches_that_grow() -> None:

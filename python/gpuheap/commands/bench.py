@@ -38,7 +38,7 @@ class Where:
     output: Path | None
     outside: Outside | None
     apart: bool = False  # each case of an allocator runs in a process of its own
-    for_claims: bool = False  # only points that open claims need are measured, those of the claims closest to a verdict first
+    for_claims: bool = False  # only points that open claims need are measured, those of the claims that need the least time first
 
 
 def run_bench(layout: Layout, console: Console, request: Request, policy: Policy, where: Where, strict: bool) -> int:
@@ -109,7 +109,7 @@ def _run_kernels(
         for note in plan.notes:
             console.print(f"note: {note}", style="yellow", highlight=False)
         identity, whole = executable.identity(), plan
-        claims = ForClaims(load_papers(layout), folder) if where.for_claims else None
+        claims = ForClaims(load_papers(layout), folder, results_folder(layout, executable)) if where.for_claims else None
         if claims is not None:
             needs = claims.needs(plan, identity)
             if needs.plan is None:
@@ -117,7 +117,8 @@ def _run_kernels(
                 claims.print_open(console, whole, identity)
                 return 0
             plan = needs.plan
-            console.print(f"{plan.num_points} of them are needed for {needs.waiting} open claims; the claims closest to a verdict come first", highlight=False)
+            least = "the claims that need the least time come first"
+            console.print(f"{plan.num_points} of them are needed for {needs.waiting} open claims; {least}", highlight=False)
         try:
             with ProgressListener(console, plan, len(workers)) as listener:
                 outcome = carry_out(plan, request, policy, executable, layout, folder, listener, workers)

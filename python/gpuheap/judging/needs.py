@@ -1,4 +1,4 @@
-"""Plans the points that open claims need, first those of the claims that lack the fewest points. Each batch is ordered by allocator."""
+"""Plans the points that open claims need, first those of the claims whose missing points take the least time. Each batch is ordered by allocator."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from gpuheap.formats.points import Point
 from gpuheap.formats.results import Key, Row, point_key, split_parameter
+from gpuheap.formats.suites import FEWEST_RUNS
 from gpuheap.judging.evidence import Evidence, meets
 from gpuheap.judging.judge import PUBLISHED, UNDECIDED, Judged, named
 from gpuheap.judging.language import SAME
@@ -20,6 +21,13 @@ MOST_RUNS = 200
 MORE_TIME = 4  # the factor by which the time limit is increased at points whose time-out leaves a claim undecided
 LONGEST_TIMEOUT_S = 600.0
 FIRST_BATCH = 64  # points; each further batch has twice as many
+
+# The expected time of a point, in seconds.
+UNKNOWN_S = 0.5  # no earlier build has measured the point
+OVERHEAD_S = 0.2  # the heap and the data of a point
+RESTART_S = 3.0  # a new process, after a time-out or a crash
+UNTIMED_RUNS = 3  # the runs that warm up and check the memory
+SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
 @dataclass(frozen=True)
@@ -36,15 +44,17 @@ def is_open(one: Judged) -> bool:
     return one.verdict == UNDECIDED or one.verdict != PUBLISHED and one.basis != "95 %"
 
 
-def needs_of(plan: Plan, judged: Iterable[Judged], rows: Iterable[Row]) -> Needs:
-    """Makes the plan from the points of `plan`. `rows` are the rows of the same build, because rows of other builds do not count."""
-    there: dict[Key, list[Row]] = {}
-    for row in rows:
-        there.setdefault(row.key, []).append(row)
-    places = _places(plan, there)
+def needs_of(plan: Plan, judged: Iterable[Judged], rows: Iterable[Row], earlier: Iterable[Row] = ()) -> Needs:
+    """Makes the plan from the points of `plan`.
+
+    `rows` are the rows of the same build, because rows of other builds do not count. `earlier` are rows of any build: they tell how long a
+    point is expected to take.
+    """
+    places = _places(plan, _by_key(rows))
     opened = [one for one in judged if is_open(one)]
     wanted = [(one, found) for one in opened if (found := _wanted(plan, one, places))]
-    wanted.sort(key=lambda pair: len(pair[1]))
+    known = _by_key(earlier)
+    wanted.sort(key=lambda pair: sum(_expected_s(plan.sweeps[index], point, how, known) for (index, point), how in pair[1].items()))
     sweeps: list[PlannedSweep] = []
     planned: set[tuple[int, Point]] = set()
     for _, found in wanted:
@@ -55,6 +65,28 @@ def needs_of(plan: Plan, judged: Iterable[Judged], rows: Iterable[Row]) -> Needs
                 groups.setdefault((index, how), []).append(point)
         sweeps += [_part(plan.sweeps[index], points, how) for (index, how), points in groups.items()]
     return Needs(Plan(tuple(_in_batches(sweeps)), plan.notes, plan.sweeps) if sweeps else None, len(opened), len(wanted))
+
+
+def _by_key(rows: Iterable[Row]) -> dict[Key, list[Row]]:
+    found: dict[Key, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.key, []).append(row)
+    return found
+
+
+def _expected_s(sweep: PlannedSweep, point: Point, how: How, known: Mapping[Key, Sequence[Row]]) -> float:
+    """The seconds that the point is expected to take, the start of another process after a time-out or a crash included."""
+    rows = known.get(_key_of(sweep, point), ())
+    if not rows:
+        return UNKNOWN_S
+    if rows[0].status == "timeout":
+        return how.timeout_s + RESTART_S
+    if rows[0].status != "ok":
+        return OVERHEAD_S if rows[0].status == "unsupported" else RESTART_S
+    run_s = max((row.statistics.mean * SECONDS[row.unit] for row in rows if row.statistics is not None and row.unit in SECONDS), default=0.0)
+    enough_s = sweep.case.enough_s
+    runs = how.runs if how.why == "noisy" or not enough_s or run_s * how.runs <= enough_s else min(how.runs, FEWEST_RUNS)
+    return min(OVERHEAD_S + run_s * (runs + UNTIMED_RUNS), how.timeout_s + RESTART_S)
 
 
 def _in_batches(sweeps: Iterable[PlannedSweep]) -> list[PlannedSweep]:
@@ -112,9 +144,13 @@ def _places(plan: Plan, there: Mapping[Key, list[Row]]) -> dict[tuple[str, str],
     for index, sweep in enumerate(plan.sweeps):
         of_all = split_parameter(sweep.extra)
         for point in sweep.points:
-            key = point_key(sweep.suite.name, sweep.case.name, sweep.allocator, sweep.executable.backend, point, sweep.extra)
-            found.setdefault((sweep.suite.name, sweep.case.name), []).append(_Place(index, point, of_all | point.fields, there.get(key, ())))
+            rows = there.get(_key_of(sweep, point), ())
+            found.setdefault((sweep.suite.name, sweep.case.name), []).append(_Place(index, point, of_all | point.fields, rows))
     return found
+
+
+def _key_of(sweep: PlannedSweep, point: Point) -> Key:
+    return point_key(sweep.suite.name, sweep.case.name, sweep.allocator, sweep.executable.backend, point, sweep.extra)
 
 
 def _wanted(plan: Plan, one: Judged, places: Mapping[tuple[str, str], Sequence[_Place]]) -> Wanted:
