@@ -4,11 +4,12 @@
 //   host     init() before the first kernel that allocates, clean() after the last one
 //   device   malloc(bytes), calloc(count, bytes), free(p), new (memory{}) T, destroy(p), destroy_array(p)
 //
-// The last argument of a call, and the argument of memory{}, is `together`. It is a promise: all live threads of the thread block make this
-// call with one size, and all of them make their calls with a promise in one order. Threads that have returned from the kernel are not
-// live. A call with a promise may wait for the block's live threads, so a false promise may hang. It waits for no thread before init(),
-// after clean() and after serve_apart(), and if the allocator serves each thread by itself. A call without a promise waits for no thread,
-// except that after init_dynamic() the lanes of a warp that happen to call together are served together.
+// malloc() and calloc() have one more argument, `together`, which is also the argument of memory{}. It is a promise: all live threads of
+// the thread block make this call with the same size, and all of them make the calls with a promise in the same order. Threads that have
+// returned from the kernel are not live. A call with a promise may wait until all live threads of the block have made it, so a false
+// promise may hang. It does not wait for their calls before init(), after clean() and after serve_apart(), nor if the allocator serves each
+// thread by itself. A call without a promise does not wait for other threads' calls. After init_dynamic(), the lanes of a warp that happen
+// to make such a call together are served together.
 //
 // The macro GPUHEAP_PROGRAM_ALLOCATOR names the type of the program's allocator. A program may define it before this header or by the
 // compiler's -D, in the same way in all of its files; the default is below. `-DGPUHEAP_PROGRAM_ALLOCATOR=gpuheap::coalesce_block_header`
@@ -35,7 +36,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced {
 
 // The program's allocator. An allocator that cannot serve a thread block together serves each warp together, or each thread by itself. In
-// the last case no thread waits.
+// the last case no thread waits for another thread's call.
 using allocator = GPUHEAP_PROGRAM_ALLOCATOR;
 
 namespace detail {
@@ -101,7 +102,8 @@ inline void make_heap(heap_size size, bool dynamic) {
   auto& heap = owner();
   if (heap)
     throw plain_error(
-        "gpuheap: coalesced::init() was called twice: the program has one heap: call coalesced::clean() before you make another one");
+        "gpuheap: coalesced::init() or init_dynamic() was called while the program has a heap: call coalesced::clean() before you make "
+        "another one");
   heap.emplace(size);
   simt::program_values<program_heap>::set({heap->ref(), true, dynamic, false});
 }
@@ -118,11 +120,11 @@ inline void init(heap_size size = heap_size::from_environment()) { detail::make_
 inline void init_dynamic(heap_size size = heap_size::from_environment()) { detail::make_heap(size, true); }
 
 // @brief Serves each later request by itself and ignores promises, for comparison with a coalesced program. Host.
-// @throws gpuheap::error before init()
+// @throws gpuheap::error if the program has no heap
 // @note No kernel may run during the call.
 inline void serve_apart() {
   auto const& owner = detail::owner();
-  if (!owner) throw plain_error("gpuheap: coalesced::serve_apart() was called before coalesced::init(): call init() first");
+  if (!owner) throw plain_error("gpuheap: coalesced::serve_apart() was called while the program has no heap: call coalesced::init() first");
   simt::program_values<detail::program_heap>::set({owner->ref(), true, false, true});
 }
 
@@ -140,8 +142,8 @@ inline void clean() {
 
 // @brief Allocates a block of memory. Host or device.
 // @param bytes the least size of the block; 0 gets nullptr on the device
-// @param together a promise: all live threads of the thread block make this call with one size, and all of them make their calls with a
-// promise in one order. The call may then wait for these threads
+// @param together a promise: all live threads of the thread block make this call with the same size, and all of them make the calls with a
+// promise in the same order. The call may then wait for these threads
 // @return the block, aligned to 16 bytes and not initialised, or nullptr when nothing fits
 [[nodiscard]] GPUHEAP_HD inline void* malloc(simt::size_t bytes, bool together = false) {
   return simt::by_side<detail::malloc_side>(bytes, detail::promise_of(together, detail::promise::block));

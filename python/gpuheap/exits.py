@@ -57,7 +57,7 @@ def _code_of(command: Callable[[], object]) -> int:
     except MemoryError:
         return _complain("there is not enough memory for that")
     except Exception as error:
-        # This is an error of the command-line library, such as an unknown option or a missing value. Its message is empty if help was printed.
+        # The errors of the command-line library, such as an unknown option or a missing value, have format_message(). It is empty if help was printed.
         if not hasattr(error, "format_message"):
             raise
         words = str(error.format_message())

@@ -1,6 +1,6 @@
-// The host's part of libgpuheap_malloc.a: wrappers of the functions by which a program launches kernels and resets devices. The linker
-// redirects the program's calls to them (--wrap, static_hooks.txt). Functions that the program does not call are not linked, so the
-// references to them are weak.
+// The host's part of libgpuheap_malloc.a: wrappers of the functions by which a program launches kernels, captures streams and resets
+// devices. The linker redirects the program's calls to them (--wrap, static_hooks.txt). Functions that the program does not call are not
+// linked, so the references to them are weak.
 //
 // The library makes no heap before the program's first launch, and no exception reaches the program.
 #include <cuda.h>
@@ -40,8 +40,9 @@ bool look_up_all(driver_calls& calls) {
          look_up("cuDevicePrimaryCtxRelease", 12000, calls.primary_release) && look_up("cuStreamIsCapturing", 12000, calls.is_capturing);
 }
 
-// True while this thread is in a hook, and on the thread that samples heaps (watch.hpp). The hooks ignore such a thread's calls, because
-// the provider, which owns the heaps (provider.hpp), launches kernels of its own.
+// True while this thread is in the hook of a launch or a reset, on the exiting thread from the exit handler on, and always on the thread
+// that samples heaps (watch.hpp). The hooks of launches and resets then do nothing, because the provider, which owns the heaps
+// (provider.hpp), launches kernels of its own.
 thread_local bool inside = false;
 
 // The service, made by the first launch; null if the driver is too old. It lives as long as the process, because code that runs at exit may
@@ -61,7 +62,8 @@ service* the_service() {
 
 pid_t owner = 0;  // the process that made the service: a child of fork() has no CUDA
 
-// The ids of the contexts in which the state has been written: the last one of this thread, and all of them in a list that only grows.
+// The ids of the contexts that write_state_once() has dealt with: the last one of this thread, and all of them in a list that only grows. A
+// context without a heap counts too, and so does one in which the write failed: it is not tried again.
 thread_local std::uint64_t written_id = 0;
 std::mutex written_mutex;
 std::vector<std::uint64_t>& written() {
@@ -118,8 +120,8 @@ void before_reset() noexcept {
   if (inside) return;
   inside = true;
   if (resets_seen != resets.load(std::memory_order_relaxed)) {
-    // This thread has not launched since the last reset, so no context may be current on it. cudaFree makes the context current that the
-    // program is about to reset.
+    // This thread has not launched since the last reset, so perhaps no context is current on it. cudaFree makes the context current that
+    // the program is about to reset.
     beside_captures const relaxed;
     (void)cudaFree(nullptr);
   }
@@ -210,8 +212,8 @@ GPUHEAP_DRIVER_LAUNCHES()
 GPUHEAP_DRIVER_LAUNCHES(_ptsz)
 
 // A hook counts a capture as begun before the call that begins it, and takes the count back if the call fails. So no launch of another
-// thread finds a count of 0 while a capture is open. A hook counts a capture as ended whenever one was open, even if the call reports that
-// the capture is invalid.
+// thread finds a count of 0 while a capture is open. A hook counts a capture as ended unless the call reports that no capture was open, or
+// one of the two errors that leave the capture open: a wrong thread or a wrong stream. So an invalid capture counts as ended.
 #define GPUHEAP_BEGINS gpuheap::device_malloc::capture_begins()
 #define GPUHEAP_NOT_BEGUN(success) \
   if (result != success) gpuheap::device_malloc::capture_ends()

@@ -35,8 +35,8 @@
 //     finds a missing or freed one (hazard 9): a warp beyond the table gets nullptr. No more than 16-byte alignment of the backing's blocks
 //     is assumed (hazard 10).
 //   - No request slots lie in memory (hazards 3, 4). Sums pass through shuffles of the one captured mask (hazard 2), and addresses through
-//     64-bit shuffles (hazard 1). The area's index and its address are one word, so that diverged groups of a warp never get the same
-//     bytes.
+//     64-bit shuffles (hazard 1). The area's address and its number of used units are in one word, so that diverged groups of a warp never
+//     get the same bytes.
 //   - The leader is a lane of the captured group, and no lane of the group returns before all have their answers (hazard 6).
 //   - No threads are counted (hazard 5). The published end() waits for as many lanes as have started, and leaks memory if one of them has
 //     left early. Here a release is one call for the warp, at a place that the program chooses: heap_ref::release_warp(group) waits for the
@@ -251,8 +251,8 @@ class basic_fdgmalloc {
     simt::uint64_t ahead = group.sum_before(need, left);  // bytes of waiting lanes before this one; 2^63 or more once this lane is answered
     bool alone = false;                                   // the backing has no block for all that wait: each lane asks alone
     bool no_superblock = false;
-    // Ends: a pass serves lanes, refuses one, sets one of the two flags, or has lost the area to a group that was served. All lanes of the
-    // mask make the same passes.
+    // Ends: a pass serves lanes, refuses one, sets one of the two flags, or has lost the area to a group that was served or to a release.
+    // All lanes of the mask make the same passes.
     GPUHEAP_NO_UNROLL
     while (left != 0) {
       simt::uint64_t const first = simt::shuffle(mask, need, simt::lowest_bit(simt::ballot(mask, ahead == 0)));
@@ -300,8 +300,9 @@ class basic_fdgmalloc {
   }
 
   // `first`: the bytes that the first unanswered lane needs. If the current area has room for them, or `may_renew` is false, returns the
-  // bytes of room in the current area. Otherwise gets a new area and returns its room; returns `first` if the
-  // area has room for that by now, and no_room if the backing has no memory. One lane, the leader.
+  // bytes of room in the current area. Otherwise takes a superblock, makes it the current area and returns its room. If another group has
+  // meanwhile made an area with room for `first` bytes, gives the superblock back and returns `first`. Returns no_room if the backing has
+  // no memory. One lane, the leader.
   [[nodiscard]] GPUHEAP_FN static simt::uint64_t find_room(Backing const& backing, record& r, simt::uint64_t first, bool may_renew) {
     // relaxed: a guess, which keep() and take() confirm.
     simt::uint64_t const room = room_in(simt::global_ref<simt::uint64_t>{r.area}.load(simt::relaxed)) * unit_bytes;

@@ -51,8 +51,8 @@ struct chunk_map {
     return false;
   }
 
-  // Claims `count` chunks at any free place among the first num_chunks. The search begins at the word of chunk `start` and wraps around.
-  // Returns the first chunk, or `none`: each place was taken when the search looked at it.
+  // Claims `count` chunks at any free place among the first num_chunks, a multiple of `count`. The search begins at the word of chunk
+  // `start` and wraps around. Returns the first chunk, or `none`: each place was taken when the search looked at it.
   [[nodiscard]] GPUHEAP_FN unsigned claim_any(unsigned start, unsigned count, unsigned num_chunks) const {
     unsigned const num_words = static_cast<unsigned>(taken_words(num_chunks));
     unsigned w = start / 64;

@@ -82,7 +82,7 @@ class Heap:
 
     `size`: the heap's size with its bookkeeping, in bytes or as "1 GiB".
     `growth`: the sizes of a heap that grow() enlarges. Its blocks never move.
-    `buffer`: device memory of CuPy, PyTorch, RMM, Numba, DLPack, or (address, bytes). The heap keeps it alive.
+    `buffer`: device memory of CuPy, PyTorch, RMM, Numba, DLPack, or (address, number of bytes). The heap keeps it alive.
     `device`: the number of the GPU, or a device of PyTorch or CuPy. Default: the buffer's device, else the current one.
     `memory`: "device", "managed" or "pinned". The last two need `size`.
     `allocator`: "sharded_spans", or the same allocator in a heap of another kind. Kernels need no change.

@@ -24,7 +24,8 @@ class DeviceMemory:
 def stream_address(stream: object) -> int:
     """The cudaStream_t of a stream of CuPy, PyTorch, Numba or cuda.core, as a number. A number is returned unchanged; None gives the default stream, 0.
 
-    Raises InvalidRequest for anything else.
+    Other objects are read in the same way: the address is in `__cuda_stream__`, `cuda_stream`, `ptr` or `handle`. Raises InvalidRequest for an object
+    that has none of them.
     """
     if stream is None:
         return 0
@@ -42,7 +43,10 @@ def stream_address(stream: object) -> int:
 
 
 def device_memory(given: object) -> DeviceMemory:
-    """The memory of an array, a tensor or a buffer, or of a pair (address, bytes). Raises InvalidRequest for anything else, and for arrays with gaps."""
+    """The memory of an array, a tensor or a buffer, or of a pair (address, number of bytes).
+
+    Raises InvalidRequest for anything else, for arrays that are not C-contiguous, and for DLPack arrays that are not in a GPU's memory.
+    """
     if isinstance(given, DeviceMemory):
         return given
     if isinstance(given, tuple) and len(given) == 2:
@@ -57,7 +61,7 @@ def device_memory(given: object) -> DeviceMemory:
         return DeviceMemory(int(pointed.ptr), int(pointed.size), given)
     raise InvalidRequest(
         f"gpuheap: a {type(given).__name__} was given as device memory: give an array of CuPy, Numba or PyTorch, a buffer of RMM, anything with DLPack, "
-        "or a pair (address, bytes)"
+        "or a pair (address, number of bytes)"
     )
 
 
@@ -71,7 +75,7 @@ def _of_array_interface(given: object, interface: dict[str, Any]) -> DeviceMemor
         expected = item
         for length, stride in zip(reversed(interface["shape"]), reversed(strides), strict=True):
             if int(length) > 1 and int(stride) != expected:
-                raise InvalidRequest("gpuheap: an array with gaps was given as device memory: make it contiguous first")
+                raise InvalidRequest("gpuheap: an array that is not C-contiguous was given as device memory: make it contiguous first")
             expected *= int(length)
     return DeviceMemory(int(interface["data"][0]), item * count, given, _device_of(given))
 
@@ -116,7 +120,7 @@ def _of_dlpack(given: Any) -> DeviceMemory:
         expected.insert(0, count)
         count *= int(tensor.shape[axis])
     if tensor.strides and any(int(tensor.strides[axis]) != expected[axis] and int(tensor.shape[axis]) > 1 for axis in range(tensor.num_dimensions)):
-        raise InvalidRequest("gpuheap: an array with gaps was given as device memory: make it contiguous first")
+        raise InvalidRequest("gpuheap: an array that is not C-contiguous was given as device memory: make it contiguous first")
     num_bytes = count * int(tensor.bits) * int(tensor.lanes) // 8
     # This function does not consume the capsule, so the capsule's destructor releases the tensor. `given` keeps the memory alive.
     return DeviceMemory(int(tensor.data or 0) + int(tensor.byte_offset), num_bytes, given, int(tensor.device_id))
