@@ -328,7 +328,7 @@ class heap_ref {
 
   // @brief Allocates a block for each thread of a group. With the allocators coalesce_* the blocks lie side by side in the order of the
   // ranks and one thread allocates all, which pays most for a group of a whole thread block. With other allocators each thread allocates
-  // for itself, and no thread waits.
+  // for itself, and no thread waits for another thread's call.
   // @param group the calling threads
   // @param bytes should be the same in all threads
   // @return a block of the thread's own, as from malloc(bytes), which free(p) of any thread frees at any later time

@@ -71,7 +71,7 @@ def _of_array_interface(given: object, interface: dict[str, Any]) -> DeviceMemor
     for length in interface["shape"]:
         count *= int(length)
     strides = interface.get("strides")
-    if strides is not None:
+    if strides is not None and count != 0:
         expected = item
         for length, stride in zip(reversed(interface["shape"]), reversed(strides), strict=True):
             if int(length) > 1 and int(stride) != expected:
@@ -119,7 +119,8 @@ def _of_dlpack(given: Any) -> DeviceMemory:
     for axis in reversed(range(tensor.num_dimensions)):
         expected.insert(0, count)
         count *= int(tensor.shape[axis])
-    if tensor.strides and any(int(tensor.strides[axis]) != expected[axis] and int(tensor.shape[axis]) > 1 for axis in range(tensor.num_dimensions)):
+    is_strided = tensor.strides and any(int(tensor.strides[axis]) != expected[axis] and int(tensor.shape[axis]) > 1 for axis in range(tensor.num_dimensions))
+    if is_strided and count != 0:
         raise InvalidRequest("gpuheap: an array that is not C-contiguous was given as device memory: make it contiguous first")
     num_bytes = count * int(tensor.bits) * int(tensor.lanes) // 8
     # This function does not consume the capsule, so the capsule's destructor releases the tensor. `given` keeps the memory alive.
