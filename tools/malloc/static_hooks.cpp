@@ -220,16 +220,19 @@ GPUHEAP_DRIVER_LAUNCHES(_ptsz)
 #define GPUHEAP_ENDS(not_captured, wrong_thread, unmatched) \
   if (result != not_captured && result != wrong_thread && result != unmatched) gpuheap::device_malloc::capture_ends()
 #define GPUHEAP_GRAPH_PLACE cudaGraph_t g, cudaGraphNode_t const *n, cudaGraphEdgeData const *d, std::size_t k
-#define GPUHEAP_CAPTURES(suffix)                                                                                           \
-  GPUHEAP_CAPTURE(cudaStreamBeginCapture##suffix, (cudaStream_t s, cudaStreamCaptureMode m), (s, m), GPUHEAP_BEGINS,       \
-                  GPUHEAP_NOT_BEGUN(cudaSuccess))                                                                          \
-  GPUHEAP_CAPTURE(cudaStreamBeginCaptureToGraph##suffix, (cudaStream_t s, GPUHEAP_GRAPH_PLACE, cudaStreamCaptureMode m),   \
-                  (s, g, n, d, k, m), GPUHEAP_BEGINS, GPUHEAP_NOT_BEGUN(cudaSuccess))                                      \
-  GPUHEAP_CAPTURE(cudaStreamEndCapture##suffix, (cudaStream_t s, cudaGraph_t * g), (s, g), ,                               \
-                  GPUHEAP_ENDS(cudaErrorIllegalState, cudaErrorStreamCaptureWrongThread, cudaErrorStreamCaptureUnmatched)) \
-  GPUHEAP_DRIVER_CALL(cuStreamBeginCapture_v2, suffix, 10010, (CUstream s, CUstreamCaptureMode m), (s, m), GPUHEAP_BEGINS, \
-                      GPUHEAP_NOT_BEGUN(CUDA_SUCCESS))                                                                     \
-  GPUHEAP_DRIVER_CALL(cuStreamEndCapture, suffix, 10000, (CUstream s, CUgraph * g), (s, g), ,                              \
+#define GPUHEAP_DRIVER_GRAPH_PLACE CUgraph g, CUgraphNode const *n, CUgraphEdgeData const *d, std::size_t k
+#define GPUHEAP_CAPTURES(suffix)                                                                                                   \
+  GPUHEAP_CAPTURE(cudaStreamBeginCapture##suffix, (cudaStream_t s, cudaStreamCaptureMode m), (s, m), GPUHEAP_BEGINS,               \
+                  GPUHEAP_NOT_BEGUN(cudaSuccess))                                                                                  \
+  GPUHEAP_CAPTURE(cudaStreamBeginCaptureToGraph##suffix, (cudaStream_t s, GPUHEAP_GRAPH_PLACE, cudaStreamCaptureMode m),           \
+                  (s, g, n, d, k, m), GPUHEAP_BEGINS, GPUHEAP_NOT_BEGUN(cudaSuccess))                                              \
+  GPUHEAP_CAPTURE(cudaStreamEndCapture##suffix, (cudaStream_t s, cudaGraph_t * g), (s, g), ,                                       \
+                  GPUHEAP_ENDS(cudaErrorIllegalState, cudaErrorStreamCaptureWrongThread, cudaErrorStreamCaptureUnmatched))         \
+  GPUHEAP_DRIVER_CALL(cuStreamBeginCapture_v2, suffix, 10010, (CUstream s, CUstreamCaptureMode m), (s, m), GPUHEAP_BEGINS,         \
+                      GPUHEAP_NOT_BEGUN(CUDA_SUCCESS))                                                                             \
+  GPUHEAP_DRIVER_CALL(cuStreamBeginCaptureToGraph, suffix, 12030, (CUstream s, GPUHEAP_DRIVER_GRAPH_PLACE, CUstreamCaptureMode m), \
+                      (s, g, n, d, k, m), GPUHEAP_BEGINS, GPUHEAP_NOT_BEGUN(CUDA_SUCCESS))                                         \
+  GPUHEAP_DRIVER_CALL(cuStreamEndCapture, suffix, 10000, (CUstream s, CUgraph * g), (s, g), ,                                      \
                       GPUHEAP_ENDS(CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED))
 GPUHEAP_CAPTURES()
 GPUHEAP_CAPTURES(_ptsz)

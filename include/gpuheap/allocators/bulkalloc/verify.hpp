@@ -1,8 +1,9 @@
 // Checks the invariants of a BulkAllocator heap while no kernel uses it.
 //
 // While no kernel is running on the heap:
-//   1. no units are promised or waited for, and no lock is held; no thread is an RCU reader of a class list, and no bin waits to be
-//      reclaimed;
+//   1. no semaphore (structures/bulk_semaphore.hpp) has units that are promised or waited for, and no lock is held; no thread is an RCU
+//      reader of a class list, and no bin waits to be reclaimed. Each order of the tree, each class of an arena, and each arena's list of
+//      chunks has a semaphore;
 //   2. each order has as many units as available nodes; two buddies are both available only if the tree has no parent of them;
 //   3. every page lies in exactly one live block or available node (a chunk is a live block);
 //   4. in a bin in use, the set bits and the count of free objects add up to the number of its objects; at least one bit is set, and the
@@ -103,6 +104,8 @@ struct compare_units {
     bool const idle = census_type::read(mine.lock) == 0 && census_type::read(rcu.readers[0]) == 0 &&
                       census_type::read(rcu.readers[1]) == 0 && census_type::read(rcu.runner) == 0 && census_type::read(rcu.barrier) == 0 &&
                       census_type::read(rcu.queue) == 0;
+    uint64_t const counted = census_type::read(mine.audit);
+    simt::global_ref<uint64_t>{mine.audit}.store(0, simt::relaxed);
     uint64_t sum = 0;
     uint32_t left = at.num_pages;
     GPUHEAP_NO_UNROLL
@@ -110,8 +113,6 @@ struct compare_units {
       if ((census_type::read(at.bin(page).info) & (bin_header::linked - 1)) != c) return fault::class_units;
       sum += census_type::read(at.bin(page).free);
     }
-    uint64_t const counted = census_type::read(mine.audit);
-    simt::global_ref<uint64_t>{mine.audit}.store(0, simt::relaxed);
     if (!idle) return fault::busy;
     // The whole word is compared, so that a promise is a fault too.
     return counted == sum && census_type::read(mine.units) == sum ? fault::none : fault::class_units;
