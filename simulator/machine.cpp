@@ -30,8 +30,8 @@ constexpr std::uint64_t event_interval_points = 1 << 16;
 // ends, so a wait may exceed the limit by the rest of a turn.
 constexpr std::uint64_t gather_patience_points = 256;
 constexpr std::size_t default_stack_bytes = hooks::under_tsan || hooks::under_asan ? 256 * 1024 : 64 * 1024;
-// Limits of resident lanes: ThreadSanitizer allows about 8000 fibers, and a vector clock of the weak mode has an entry for each resident
-// lane.
+// Limits of a machine's resident lanes. ThreadSanitizer allows about 8000 fibers in a process, for the lanes of all machines together. In
+// the weak mode each vector clock has an entry for each resident lane.
 constexpr unsigned most_lanes_under_tsan = 1024;
 constexpr unsigned most_lanes_in_weak_mode = 512;
 

@@ -7,9 +7,9 @@
 // malloc() and calloc() have one more argument, `together`, which is also the argument of memory{}. It is a promise: all live threads of
 // the thread block make this call with the same size, and all of them make the calls with a promise in the same order. Threads that have
 // returned from the kernel are not live. A call with a promise may wait until all live threads of the block have made it, so a false
-// promise may hang. It does not wait for their calls before init(), after clean() and after serve_apart(), nor if the allocator serves each
-// thread by itself. A call without a promise does not wait for other threads' calls. After init_dynamic(), the lanes of a warp that happen
-// to make such a call together are served together.
+// promise may hang. It never waits before init(), after clean() or after serve_apart(), and never with an allocator that serves each thread
+// by itself. A call without a promise does not wait for other threads' calls. After init_dynamic(), the lanes of a warp that happen to make
+// such a call together are served together.
 //
 // The macro GPUHEAP_PROGRAM_ALLOCATOR names the type of the program's allocator. A program may define it before this header or by the
 // compiler's -D, in the same way in all of its files; the default is below. `-DGPUHEAP_PROGRAM_ALLOCATOR=gpuheap::coalesce_block_header`

@@ -40,9 +40,9 @@ bool look_up_all(driver_calls& calls) {
          look_up("cuDevicePrimaryCtxRelease", 12000, calls.primary_release) && look_up("cuStreamIsCapturing", 12000, calls.is_capturing);
 }
 
-// True while this thread is in the hook of a launch or a reset, on the exiting thread from the exit handler on, and always on the thread
-// that samples heaps (watch.hpp). The hooks of launches and resets then do nothing, because the provider, which owns the heaps
-// (provider.hpp), launches kernels of its own.
+// True in three cases: while this thread is in the hook of a launch or a reset; once the exit handler has begun on this thread; and always
+// on the thread that samples heaps (watch.hpp). The hooks of launches and resets then do nothing, because the provider, which owns the
+// heaps (provider.hpp), launches kernels of its own.
 thread_local bool inside = false;
 
 // The service, made by the first launch; null if the driver is too old. It lives as long as the process, because code that runs at exit may
@@ -156,16 +156,19 @@ Function* real_or_driver(Function* linked, char const* name, unsigned version, b
 // GPUHEAP_DRIVER_CALL(name, suffix, version, (parameters), (arguments), before, after): the wrapper of a driver function, which runs
 // `before` and `after`. In `after`, `result` is the driver's answer. For functions with a suffix, a null stream is the thread's own default
 // stream.
-#define GPUHEAP_DRIVER_CALL(name, suffix, version, parameters, arguments, before, after)                                            \
-  __attribute__((weak)) CUresult __real_##name##suffix parameters;                                                                  \
-  CUresult __wrap_##name##suffix parameters;                                                                                        \
-  CUresult __wrap_##name##suffix parameters {                                                                                       \
-    static auto* const real = gpuheap::device_malloc::real_or_driver(&__real_##name##suffix, #name, version, sizeof(#suffix) != 1); \
-    if (real == nullptr) return CUDA_ERROR_NOT_FOUND;                                                                               \
-    before;                                                                                                                         \
-    CUresult const result = real arguments;                                                                                         \
-    after;                                                                                                                          \
-    return result;                                                                                                                  \
+// `symbol` is the function's name as the driver looks it up, without a version.
+#define GPUHEAP_DRIVER_CALL(name, suffix, version, parameters, arguments, before, after) \
+  GPUHEAP_DRIVER_SYMBOL(name, #name, suffix, version, parameters, arguments, before, after)
+#define GPUHEAP_DRIVER_SYMBOL(name, symbol, suffix, version, parameters, arguments, before, after)                                   \
+  __attribute__((weak)) CUresult __real_##name##suffix parameters;                                                                   \
+  CUresult __wrap_##name##suffix parameters;                                                                                         \
+  CUresult __wrap_##name##suffix parameters {                                                                                        \
+    static auto* const real = gpuheap::device_malloc::real_or_driver(&__real_##name##suffix, symbol, version, sizeof(#suffix) != 1); \
+    if (real == nullptr) return CUDA_ERROR_NOT_FOUND;                                                                                \
+    before;                                                                                                                          \
+    CUresult const result = real arguments;                                                                                          \
+    after;                                                                                                                           \
+    return result;                                                                                                                   \
   }
 // GPUHEAP_CAPTURE(name, (parameters), (arguments), before, after): the same for a function of the runtime.
 #define GPUHEAP_CAPTURE(name, parameters, arguments, before, after) \
@@ -211,9 +214,9 @@ GPUHEAP_RUNTIME_LAUNCHES(_ptsz)
 GPUHEAP_DRIVER_LAUNCHES()
 GPUHEAP_DRIVER_LAUNCHES(_ptsz)
 
-// A hook counts a capture as begun before the call that begins it, and takes the count back if the call fails. So no launch of another
-// thread finds a count of 0 while a capture is open. A hook counts a capture as ended unless the call reports that no capture was open, or
-// one of the two errors that leave the capture open: a wrong thread or a wrong stream. So an invalid capture counts as ended.
+// The hook of a call that begins a capture adds 1 to the count before the call, and subtracts it again if the call fails. So no launch of
+// another thread finds a count of 0 while a capture is open. A hook counts a capture as ended unless the call reports that no capture was
+// open, or one of the two errors that leave the capture open: a wrong thread or a wrong stream. So an invalid capture counts as ended.
 #define GPUHEAP_BEGINS gpuheap::device_malloc::capture_begins()
 #define GPUHEAP_NOT_BEGUN(success) \
   if (result != success) gpuheap::device_malloc::capture_ends()
@@ -221,18 +224,18 @@ GPUHEAP_DRIVER_LAUNCHES(_ptsz)
   if (result != not_captured && result != wrong_thread && result != unmatched) gpuheap::device_malloc::capture_ends()
 #define GPUHEAP_GRAPH_PLACE cudaGraph_t g, cudaGraphNode_t const *n, cudaGraphEdgeData const *d, std::size_t k
 #define GPUHEAP_DRIVER_GRAPH_PLACE CUgraph g, CUgraphNode const *n, CUgraphEdgeData const *d, std::size_t k
-#define GPUHEAP_CAPTURES(suffix)                                                                                                   \
-  GPUHEAP_CAPTURE(cudaStreamBeginCapture##suffix, (cudaStream_t s, cudaStreamCaptureMode m), (s, m), GPUHEAP_BEGINS,               \
-                  GPUHEAP_NOT_BEGUN(cudaSuccess))                                                                                  \
-  GPUHEAP_CAPTURE(cudaStreamBeginCaptureToGraph##suffix, (cudaStream_t s, GPUHEAP_GRAPH_PLACE, cudaStreamCaptureMode m),           \
-                  (s, g, n, d, k, m), GPUHEAP_BEGINS, GPUHEAP_NOT_BEGUN(cudaSuccess))                                              \
-  GPUHEAP_CAPTURE(cudaStreamEndCapture##suffix, (cudaStream_t s, cudaGraph_t * g), (s, g), ,                                       \
-                  GPUHEAP_ENDS(cudaErrorIllegalState, cudaErrorStreamCaptureWrongThread, cudaErrorStreamCaptureUnmatched))         \
-  GPUHEAP_DRIVER_CALL(cuStreamBeginCapture_v2, suffix, 10010, (CUstream s, CUstreamCaptureMode m), (s, m), GPUHEAP_BEGINS,         \
-                      GPUHEAP_NOT_BEGUN(CUDA_SUCCESS))                                                                             \
-  GPUHEAP_DRIVER_CALL(cuStreamBeginCaptureToGraph, suffix, 12030, (CUstream s, GPUHEAP_DRIVER_GRAPH_PLACE, CUstreamCaptureMode m), \
-                      (s, g, n, d, k, m), GPUHEAP_BEGINS, GPUHEAP_NOT_BEGUN(CUDA_SUCCESS))                                         \
-  GPUHEAP_DRIVER_CALL(cuStreamEndCapture, suffix, 10000, (CUstream s, CUgraph * g), (s, g), ,                                      \
+#define GPUHEAP_CAPTURES(suffix)                                                                                                     \
+  GPUHEAP_CAPTURE(cudaStreamBeginCapture##suffix, (cudaStream_t s, cudaStreamCaptureMode m), (s, m), GPUHEAP_BEGINS,                 \
+                  GPUHEAP_NOT_BEGUN(cudaSuccess))                                                                                    \
+  GPUHEAP_CAPTURE(cudaStreamBeginCaptureToGraph##suffix, (cudaStream_t s, GPUHEAP_GRAPH_PLACE, cudaStreamCaptureMode m),             \
+                  (s, g, n, d, k, m), GPUHEAP_BEGINS, GPUHEAP_NOT_BEGUN(cudaSuccess))                                                \
+  GPUHEAP_CAPTURE(cudaStreamEndCapture##suffix, (cudaStream_t s, cudaGraph_t * g), (s, g), ,                                         \
+                  GPUHEAP_ENDS(cudaErrorIllegalState, cudaErrorStreamCaptureWrongThread, cudaErrorStreamCaptureUnmatched))           \
+  GPUHEAP_DRIVER_SYMBOL(cuStreamBeginCapture_v2, "cuStreamBeginCapture", suffix, 10010, (CUstream s, CUstreamCaptureMode m), (s, m), \
+                        GPUHEAP_BEGINS, GPUHEAP_NOT_BEGUN(CUDA_SUCCESS))                                                             \
+  GPUHEAP_DRIVER_CALL(cuStreamBeginCaptureToGraph, suffix, 12030, (CUstream s, GPUHEAP_DRIVER_GRAPH_PLACE, CUstreamCaptureMode m),   \
+                      (s, g, n, d, k, m), GPUHEAP_BEGINS, GPUHEAP_NOT_BEGUN(CUDA_SUCCESS))                                           \
+  GPUHEAP_DRIVER_CALL(cuStreamEndCapture, suffix, 10000, (CUstream s, CUgraph * g), (s, g), ,                                        \
                       GPUHEAP_ENDS(CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED))
 GPUHEAP_CAPTURES()
 GPUHEAP_CAPTURES(_ptsz)

@@ -233,8 +233,8 @@ class basic_fdgmalloc {
     // Ends: an exchange that fails has lost to a group with the same record that was served, or to a change of the area. Lock-free.
     GPUHEAP_NO_UNROLL
     while (room_in(area) >= units) {
-      // consume: pairs with the release in keep(), through other groups' exchanges. The accesses of all threads that used this memory
-      // before come before that release.
+      // consume: pairs with the release in keep(), through other groups' exchanges. All accesses of this memory's earlier users happen
+      // before that release.
       // relaxed on failure: the next exchange confirms the value.
       if (word.compare_exchange(area, area + units, simt::consume, simt::relaxed)) return address_of(area) + units_used(area) * unit_bytes;
     }

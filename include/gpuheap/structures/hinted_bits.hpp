@@ -67,9 +67,10 @@ struct hinted_bits {
     if (!bits.is_full(bits.ref().load(simt::acquire))) all.fetch_and(~(word{1} << s), simt::acq_rel);
   }
   GPUHEAP_FN void clear_hint(unsigned s) const {
-    // relay: passes on the clearing of the segment's bit. This thread has used that atomic's result, so all threads see the clearing
-    // (note_performed(); property 3 of docs/memory-orders.md). In most calls the hint was clear, and no fence is needed. If the hint was
-    // set, the fence orders its clearing before the caller's next atomic, by which other threads learn that the thing is free.
+    // relay: passes on the AND in the segment, by which the caller cleared the thing's bit. The caller has used the result of that AND, so
+    // all threads see it (note_performed(); property 3 of docs/memory-orders.md). In most calls the hint was clear, and no fence is needed.
+    // If the hint was set, the fence orders the clearing of the hint before the caller's next atomic, by which other threads learn that the
+    // thing is free.
     simt::note_performed();
     word const bit = word{1} << s, before = simt::global_ref<word>{*hints}.fetch_and(~bit, simt::relay);
     if ((before & bit) != 0) simt::fence(simt::release);
