@@ -31,6 +31,8 @@ struct failing_requests {
 
 // @brief An allocator some of whose requests fail: they get nullptr. No request fails before fail() is called.
 // @tparam Allocator the allocator that serves the other requests; any that does not free `collectively` and is not process_wide
+// @note In a heap of failing<checked<Allocator>>, heap::check() does not see the misuse that the checked allocator records. In a heap of
+// checked<failing<Allocator>>, a program cannot reach fail(). The same holds for hardened<>.
 // @note For tests. The schedule decides which thread makes the n-th request, but exactly one thread does. Each request of a numbered size
 // costs one atomic addition to a word that all threads share.
 #if defined(GPUHEAP_NO_DEFAULT_ALLOCATOR)

@@ -28,7 +28,7 @@ struct interposed_library {
 };
 [[nodiscard]] interposed_library const& this_library();
 
-// The driver's own function for a row, looked up once. nullptr if this driver does not have it, or is not loaded.
+// The driver's own function for a row, kept once it has been found. nullptr if this driver does not have it, or is not loaded yet.
 [[nodiscard]] void* real_address(std::size_t row);
 
 // A function of the driver by its exported name. nullptr if this driver does not have it, or is not loaded.
@@ -42,7 +42,7 @@ struct interposed_library {
 [[nodiscard]] void* wrapper_for_lookup(char const* base, void* address);
 
 // The wrapper for an exported symbol, which dlsym found at `address`, or `address` itself if the table has no row for it. nullptr if dlsym
-// found only this library's own export, so that the program would have found nothing.
+// found this library's own export and the driver has no such symbol, or is not loaded: without this library dlsym would have found nothing.
 [[nodiscard]] void* wrapper_for_symbol(char const* symbol, void* address);
 
 }  // namespace gpuheap::interpose

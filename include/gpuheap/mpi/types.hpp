@@ -78,8 +78,9 @@ struct located {
   return 0;
 }
 
-// Predefined reduction operations. All of them are associative and commutative, except for the rounding of floating-point numbers. Any
-// other value is an operation that the program defines: the address of a user_operation (operations.hpp).
+// Predefined operations. All of them but `replace` are reductions, which are associative and commutative, except for the rounding of
+// floating-point numbers. `replace` is defined for no datatype (is_defined()). Any other value is an operation that the program defines:
+// the address of a user_operation (operations.hpp).
 enum class operation : simt::uintptr_t {
   null,
   sum,

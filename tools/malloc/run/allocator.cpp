@@ -12,8 +12,8 @@ namespace gpuheap::unchanged {
 
 namespace {
 
-// The allocator's library has a CUDA runtime of its own, which looks up the driver's functions while this thread works for the library. So
-// the runtime's calls of the driver do not count as the program's.
+// Loads the allocator's library, which has a CUDA runtime of its own. Every thread that calls that library has interpose::depth above 0. So
+// the runtime finds the driver's own functions, and its calls of the driver do not count as the program's.
 device_malloc::provider const* load() {
   std::string const& path = configured().provider;
   auto const refuse = [](std::string const& why) {

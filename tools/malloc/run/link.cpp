@@ -29,7 +29,8 @@ made_before& before() {
   return *only;
 }
 
-// The options for ptxas that change the code of one input: those that nvcc recorded, and those of the program.
+// The options with which the driver compiles one input: those that `text` has in one of the spellings below, and `register_bound`, unless
+// that is 0. `text` has the options that nvcc recorded and those that the program gives. The least of all bounds on registers counts.
 class input_options {
  public:
   input_options(std::string const& text, std::uint32_t register_bound) {

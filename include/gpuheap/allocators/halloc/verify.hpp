@@ -22,7 +22,7 @@ struct audit {
   std::string problem;  // empty: every invariant holds
   size_t live_blocks = 0, live_bytes = 0;
   size_t num_slabs = 0;
-  size_t held_slabs = 0;  // slabs that are not unassigned
+  size_t held_slabs = 0;  // slabs of every role but `unassigned`, not only those whose role is `held`
   size_t heads = 0;       // heads and next heads of all classes
 };
 
@@ -113,7 +113,8 @@ template <halloc_config Config, class Rules>
     if (w.is(slab_role::held)) continue;
     if (w.is(slab_role::unassigned) && w.used() != 0) fail(s, " is unassigned, and is not empty");
     if (level < w.role()) fail(s, " has a higher level than its fill says");
-    if (!w.is(slab_role::full) && !is_in(heap.set_of(w.role(), c), s)) fail(s, " is not in the set of its level");
+    if (!w.is(slab_role::full) && !is_in(heap.set_of(w.role(), c), s))
+      fail(s, " is not in the set of its level, or a summary bit above its bit is clear");
   }
   return found;
 }

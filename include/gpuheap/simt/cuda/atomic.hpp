@@ -308,7 +308,7 @@ struct alignas(16) pair64 {
 #endif
 }
 // Compare-and-swap of 16 bytes in device scope: acquire on success and failure, release on success. On failure `expected` receives the
-// current value.
+// current value. `object` lies in global memory.
 GPUHEAP_FN inline bool compare_exchange_16(pair64& object, pair64& expected, pair64 desired) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   pair64 found;
@@ -379,10 +379,10 @@ GPUHEAP_FN inline void plain_write(T& object, T value) {
   object = value;
 }
 
-// A pause in a loop that waits for another warp. The argument of __nanosleep doubles from 64 ns to 256 ns; the sleep itself takes up to
-// twice as long as its argument says. A shorter sleep would be no back-off: __nanosleep took about 50 cycles for every argument up to 100
-// ns. A loop must not wait for a lane of the caller's own warp that may have left the loop: that lane may wait at the loop's end for the
-// caller.
+// A pause in a loop that waits for another warp. The argument of __nanosleep is 64 ns at the first wait(), 128 ns at the second, and 256 ns
+// from then on. __nanosleep took about 50 cycles for every argument up to 100 ns, so the first pause is short. A longer sleep takes up to
+// twice as long as its argument says. A loop must not wait for a lane of the caller's own warp that may have left the loop: that lane may
+// wait at the loop's end for the caller.
 class back_off {
  public:
   GPUHEAP_FN void wait() {
