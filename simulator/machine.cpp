@@ -25,9 +25,9 @@ using detail::current_lane;
 namespace {
 
 constexpr std::uint64_t event_interval_points = 1 << 16;
-// The limit of a wait in active_mask() while another lane of the warp can run: this many points, plus 32 points for each lane of the
-// machine that can run. The machine counts from the point at which the first lane of the warp begins to wait. It compares only when a turn
-// ends, so a wait may exceed the limit by the rest of a turn.
+// A lane that calls active_mask() waits, so that other lanes of its warp can arrive at the same call. While another lane of the warp can
+// run, the wait lasts at most this many points, plus 32 for each runnable lane of the machine. The machine counts from the point at which
+// the first lane of the warp begins to wait. It compares only when a turn ends, so a wait may exceed the limit by the rest of a turn.
 constexpr std::uint64_t gather_patience_points = 256;
 constexpr std::size_t default_stack_bytes = hooks::under_tsan || hooks::under_asan ? 256 * 1024 : 64 * 1024;
 // Limits of a machine's resident lanes. ThreadSanitizer allows about 8000 fibers in a process, for the lanes of all machines together. In

@@ -2,7 +2,8 @@
 // devices. The linker redirects the program's calls to them (--wrap, static_hooks.txt). Functions that the program does not call are not
 // linked, so the references to them are weak.
 //
-// The library makes no heap before the program's first launch, and no exception reaches the program.
+// The library makes no heap before the program's first launch. The hooks are noexcept: if the host's memory is exhausted in one, the
+// process ends.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <unistd.h>
@@ -156,9 +157,10 @@ Function* real_or_driver(Function* linked, char const* name, unsigned version, b
 // GPUHEAP_DRIVER_CALL(name, suffix, version, (parameters), (arguments), before, after): the wrapper of a driver function, which runs
 // `before` and `after`. In `after`, `result` is the driver's answer. For functions with a suffix, a null stream is the thread's own default
 // stream.
-// `symbol` is the function's name as the driver looks it up, without a version.
 #define GPUHEAP_DRIVER_CALL(name, suffix, version, parameters, arguments, before, after) \
   GPUHEAP_DRIVER_SYMBOL(name, #name, suffix, version, parameters, arguments, before, after)
+// The same for a function whose linked name has a suffix that the driver's look-up does not take: `symbol` is the name without the suffix,
+// such as cuStreamBeginCapture for cuStreamBeginCapture_v2.
 #define GPUHEAP_DRIVER_SYMBOL(name, symbol, suffix, version, parameters, arguments, before, after)                                   \
   __attribute__((weak)) CUresult __real_##name##suffix parameters;                                                                   \
   CUresult __wrap_##name##suffix parameters;                                                                                         \
@@ -214,9 +216,10 @@ GPUHEAP_RUNTIME_LAUNCHES(_ptsz)
 GPUHEAP_DRIVER_LAUNCHES()
 GPUHEAP_DRIVER_LAUNCHES(_ptsz)
 
-// The hook of a call that begins a capture adds 1 to the count before the call, and subtracts it again if the call fails. So no launch of
-// another thread finds a count of 0 while a capture is open. A hook counts a capture as ended unless the call reports that no capture was
-// open, or one of the two errors that leave the capture open: a wrong thread or a wrong stream. So an invalid capture counts as ended.
+// capture_begins() and capture_ends() (service.hpp) count the open captures. The hook of a call that begins a capture adds 1 before the
+// call, and subtracts it again if the call fails. So no launch of another thread finds a count of 0 while a capture is open. The hook of a
+// call that ends a capture subtracts 1, except after three errors: no capture was open (not_captured), or the capture stays open because
+// the call came from a wrong thread (wrong_thread) or for a wrong stream (unmatched). So an invalid capture counts as ended.
 #define GPUHEAP_BEGINS gpuheap::device_malloc::capture_begins()
 #define GPUHEAP_NOT_BEGUN(success) \
   if (result != success) gpuheap::device_malloc::capture_ends()

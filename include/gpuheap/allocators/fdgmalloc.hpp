@@ -1,9 +1,11 @@
-// `fdgmalloc`: each warp allocates from an arena of its own, and frees all of it at once.
+// `fdgmalloc`: each warp allocates from superblocks of its own, and frees all of it at once.
 //   S. Widmer, D. Wodniok, N. Weber, M. Goesele, "Fast Dynamic Memory Allocator for Massively Parallel Architectures", GPGPU-6, 2013.
+//
+// The area of a warp is the superblock from which it takes blocks at present.
 //
 // Layout:    own part of the region:  record of warp 0 | record of warp 1 | ...                     64 bytes each, all zero at first
 //            in the backing:
-//              superblock    8192 bytes   | blocks, end to end, from 0 on ... | 8176: unused |      the record's area, or an older one
+//              superblock    8192 bytes   | blocks, end to end, from 0 on ... | 8176: unused |      the warp's area, or a former one
 //              dedicated     any          | the blocks of one request |
 //              list          1024 bytes   | count | older list | 126 addresses |     of superblocks and dedicated blocks
 //            area word       {address / 16 : 48, units of 16 bytes used : 16}, 0: no area
@@ -34,15 +36,15 @@
 //   - Records lie in a table rather than in the backing, and are never freed. So the program keeps no address of a record, and no call
 //     finds a missing or freed one (hazard 9): a warp beyond the table gets nullptr. No more than 16-byte alignment of the backing's blocks
 //     is assumed (hazard 10).
-//   - No request slots lie in memory (hazards 3, 4). Sums pass through shuffles of the one captured mask (hazard 2), and addresses through
-//     64-bit shuffles (hazard 1). The area's address and its number of used units are in one word, so that diverged groups of a warp never
-//     get the same bytes.
+//   - Requests stay in registers. The published code keeps each lane's request in memory, where a lane that asks for nothing leaves its
+//     last one (hazards 3, 4). Sums pass through shuffles of the one captured mask (hazard 2), and addresses through 64-bit shuffles (hazard
+//     1). The area's address and its number of used units are in one word, so that diverged groups of a warp never get the same bytes.
 //   - The leader is a lane of the captured group, and no lane of the group returns before all have their answers (hazard 6).
 //   - No threads are counted (hazard 5). The published end() waits for as many lanes as have started, and leaks memory if one of them has
 //     left early. Here a release is one call for the warp, at a place that the program chooses: heap_ref::release_warp(group) waits for the
 //     group's lanes, before and after.
-//   - A warp without a list has no blocks to free (hazard 7). Before an area is replaced, the lanes whose blocks fit fill it, and the
-//     others begin the new area at 0 (hazard 8).
+//   - The published tidyUp() follows a null pointer if the warp has no list (hazard 7). Here such a call does nothing.
+//   - Before an area is replaced, the lanes whose blocks fit fill it, and the others begin the new area at 0 (hazard 8).
 #pragma once
 
 #include <gpuheap/allocator.hpp>

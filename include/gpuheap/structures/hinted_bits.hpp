@@ -2,7 +2,7 @@
 // searches that the segment is full.
 //
 // Invariant, whenever no call is under way: a segment with a hint is full. A full segment may lack its hint; a search then reads the
-// segment in vain. The hints are 0 when nothing is taken.
+// segment in vain. So the hints are 0 when nothing is taken.
 //
 //   take:  a thread that finds a segment full sets its hint and reads the segment again: hints |= bit;  not full any more ? hints &= ~bit
 //   give:  segment &= ~bit;  if it was full before: hints &= ~bit
@@ -20,7 +20,7 @@
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 
-// A view of words that lie elsewhere. Any thread.
+// A view of words that lie elsewhere, the hints and the segments, which must all be 0 before the first call. Any thread.
 struct hinted_bits {
   using word = free_bits::word;
   static constexpr unsigned most = free_bits::most * free_bits::most;
@@ -76,7 +76,7 @@ struct hinted_bits {
     if ((before & bit) != 0) simt::fence(simt::release);
   }
 
-  // Prepares the segments for things that no thread has. One thread calls this before it publishes the things.
+  // Zeroes the segments, for things that no thread has. The hints must be 0 already. One thread calls this before it publishes the things.
   GPUHEAP_FN void clear_segments() const {
     // relaxed: published by the caller.
     GPUHEAP_NO_UNROLL

@@ -13,7 +13,10 @@ _CUDA_DEVICES = (2, 13)  # kDLCUDA, kDLCUDAManaged
 
 @dataclass(frozen=True)
 class DeviceMemory:
-    """A contiguous piece of device memory. A reference to `owner` keeps the memory alive. `device` is None if it is not known."""
+    """A contiguous piece of device memory. `device` is None if it is not known.
+
+    A reference to `owner` keeps the memory alive, except for a pair (address, number of bytes): there the caller must keep it.
+    """
 
     address: int
     num_bytes: int

@@ -204,15 +204,15 @@ template <class Parts>
   result.bins = found.bins;
   result.chunks = found.chunks;
   if (found.first_fault != 0) {
-    constexpr char const* texts[] = {"",
-                                     "the page is in a chunk, or has a bin, with a wrong header",
-                                     "the page has a bin whose count of free objects differs from its bits",
-                                     "the page has a bin without live objects",
-                                     "the page has a bin that is linked and has no free object, or is not linked and has one",
-                                     "the arena has a class whose units, free objects and listed free objects differ in number, or whose "
-                                     "list has a bin of another class",
-                                     "the arena's units of bins, free pages of chunks and listed free pages differ in number",
-                                     "the arena has a list that is still in use"};
+    constexpr char const* texts[] = {
+        "",
+        "the page is in a chunk, or has a bin, with a wrong header",
+        "the page has a bin whose count of free objects differs from its bits",
+        "the page has a bin without live objects",
+        "the page has a bin that is linked and has no free object, or is not linked and has one",
+        "the arena has a class whose units, free and listed objects differ in number, or a wrong bin in its list",
+        "the arena's units of bins, free pages of chunks and listed free pages differ in number",
+        "the arena has a list that is still in use"};
     uint64_t const which = ~found.first_fault;
     result.problem = "page or arena " + std::to_string(which >> 32) + ": " + texts[static_cast<uint32_t>(which)];
   }
