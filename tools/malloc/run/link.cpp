@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include "code_cache.hpp"
 #include "driver.hpp"
 #include "machine_code.hpp"
+#include "ptxas_options.hpp"
 #include "settings.hpp"
 #include "sha256.hpp"
 
@@ -29,25 +29,19 @@ made_before& before() {
   return *only;
 }
 
-// The options with which the driver compiles one input: those that `text` has in one of the spellings below, and `register_bound`, unless
-// that is 0. `text` has the options that nvcc recorded and those that the program gives. The least of all bounds on registers counts.
+// The options with which the driver compiles one input: those of `text` that the driver has too, and `register_bound`, unless that is 0.
+// `text` has the options that nvcc recorded and those that the program gives. The least of all bounds on registers counts.
 class input_options {
  public:
   input_options(std::string const& text, std::uint32_t register_bound) {
-    constexpr std::string_view registers = "-maxrregcount=";
-    unsigned most = register_bound;
-    // Ends: each pass continues after the bound that it found.
-    for (std::size_t at = text.find(registers); at != std::string::npos; at = text.find(registers, at + 1)) {
-      unsigned noted = 0;
-      std::from_chars(text.data() + at + registers.size(), text.data() + text.size(), noted);
-      if (noted > 0) most = most == 0 ? noted : std::min(most, noted);
-    }
+    ptxas_options const found = ptxas_options_in(text);
+    std::uint32_t most = found.most_registers;
+    if (register_bound > 0) most = most == 0 ? register_bound : std::min(most, register_bound);
     if (most > 0) add(CU_JIT_MAX_REGISTERS, most);
-    constexpr std::string_view level = "--opt-level=";
-    if (std::size_t const at = text.rfind(level); at != std::string::npos)
-      add(CU_JIT_OPTIMIZATION_LEVEL, static_cast<std::uintptr_t>(text[at + level.size()] - '0'));
-    if ((" " + text + " ").find(" -g ") != std::string::npos) add(CU_JIT_GENERATE_DEBUG_INFO, 1);
-    if ((" " + text + " ").find(" -lineinfo ") != std::string::npos) add(CU_JIT_GENERATE_LINE_INFO, 1);
+    if (found.level) add(CU_JIT_OPTIMIZATION_LEVEL, *found.level);
+    if (found.debug) add(CU_JIT_GENERATE_DEBUG_INFO, 1);
+    // ptxas ignores -lineinfo beside -g, with a warning.
+    if (found.line_info && !found.debug) add(CU_JIT_GENERATE_LINE_INFO, 1);
   }
   [[nodiscard]] unsigned count() const { return count_; }
   [[nodiscard]] CUjit_option* names() { return names_.data(); }
