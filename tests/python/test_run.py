@@ -301,6 +301,36 @@ def test_kernels_start_with_as_many_threads_as_before(bench: Bench, compiled: Co
     assert bench.log("^load") == ["load fat binary"] and "link option 0 = 64" in bench.log()
 
 
+def test_code_that_cannot_be_linked_is_linked_once(bench: Bench, compiled: Compile) -> None:
+    library = compiled(PROGRAM, "-arch=sm_90")
+    steps = ("context", f"library={library}", f"library={library}", "launch=make")
+    ran = bench.served(*steps, DOUBLE_NO_LINK="222")
+    assert ran.stdout == "done\n" and ran.stderr.count("(error 222)") == 1
+    assert len(bench.log("^link$")) == 1 and bench.log("^load") == ["load fat binary"] * 2
+    # So is code that is linked, and cannot replace the program's own: twice here, without a bound on registers and with one.
+    ran = bench.served(*steps, PROVIDER_IMAGE=str(compiled(GREEDY, "-rdc=true", "-arch=sm_90")))
+    assert ran.stdout == "done\n" and ran.stderr.count("more registers than their largest blocks leave to a thread") == 1
+    assert len(bench.log("^link$")) == 2 and bench.log("^load") == ["load fat binary"] * 2
+    # An error that does not come from the code may be gone at the next load.
+    ran = bench.served(*steps, DOUBLE_NO_LINK="2")
+    assert len(bench.log("^link$")) == 2
+
+
+def test_equal_ptx_beside_other_machine_code_is_linked_for_each(bench: Bench, compiled: Compile) -> None:
+    """What was linked for one image is checked against the machine code of the other, which has a kernel more."""
+    images = []
+    for number, source in enumerate((PROGRAM, PROGRAM + OTHER)):
+        cubin, ptx = bench.folder / f"{number}.cubin", bench.folder / f"{number}.ptx"
+        shutil.copy(compiled(source, "-cubin", "-arch=sm_90"), cubin)
+        shutil.copy(compiled(PROGRAM, "-ptx", "-arch=sm_90"), ptx)
+        images.append(bench.folder / f"{number}.fatbin")
+        words = ["-64", f"--image3=kind=elf,sm=90,file={cubin}", f"--image3=kind=ptx,sm=90,file={ptx}", f"--create={images[-1]}"]
+        subprocess.run([Path(str(NVCC)).parent / "fatbinary", *words], check=True, capture_output=True)
+    ran = bench.served("context", f"library={images[0]}", "launch=make", f"library={images[1]}", "launch=other")
+    assert ran.stdout == "done\n" and "the kernel other is not in its PTX" in ran.stderr
+    assert bench.log("^load") == ["load cubin", "load fat binary"]
+
+
 def test_a_heap_that_cannot_be_made_leaves_null_pointers(bench: Bench, compiled: Compile) -> None:
     ran = bench.served("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=make", PROVIDER_NO_HEAP="the device is full")
     assert ran.stdout == "done\n" and ran.stderr.count("the device is full") == 1

@@ -20,7 +20,8 @@ namespace {
 
 struct made_before {
   std::mutex lock;
-  std::map<std::string, linked_code> code;
+  std::map<std::string, linked_code> code;     // by name_of()
+  std::map<std::string, std::string> reasons;  // why there is no code, where another link would end in the same way
   link_counts counts;
 };
 
@@ -79,11 +80,13 @@ class driver_link {
                                 options.values());
   }
 
-  [[nodiscard]] std::optional<std::vector<std::byte>> complete(std::string* why) {
+  // `lasts`: whether a failure comes from the code or from the driver's compiler, so that another link would fail too.
+  [[nodiscard]] std::optional<std::vector<std::byte>> complete(std::string* why, bool* lasts) {
     void* code = nullptr;
     std::size_t bytes = 0;
     if (result_ == CUDA_SUCCESS) result_ = driver().link_complete(state_, &code, &bytes);
     if (result_ != CUDA_SUCCESS) {
+      *lasts = std::ranges::find(lasting_errors, result_) != std::end(lasting_errors);
       std::string const said = first_line({log_.data(), log_.size()});
       *why = "the driver does not link its PTX (error " + std::to_string(result_) + (said.empty() ? ")" : "): " + said);
       return std::nullopt;
@@ -93,6 +96,10 @@ class driver_link {
   }
 
  private:
+  static constexpr CUresult lasting_errors[] = {
+      CUDA_ERROR_INVALID_IMAGE,           CUDA_ERROR_NO_BINARY_FOR_GPU,        CUDA_ERROR_INVALID_PTX,    CUDA_ERROR_JIT_COMPILER_NOT_FOUND,
+      CUDA_ERROR_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_JIT_COMPILATION_DISABLED, CUDA_ERROR_INVALID_SOURCE,
+  };
   // The driver writes to these buffers until the link is destroyed.
   std::array<char, 4096> log_{};
   std::array<CUjit_option, 2> names_{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -102,7 +109,7 @@ class driver_link {
 };
 
 std::optional<std::vector<std::byte>> link(decision const& wanted, serving_code const& serving, std::uint32_t register_bound,
-                                           std::string* why) {
+                                           std::string* why, bool* lasts) {
   some_context const context;
   if (!context.there()) {
     *why = "there is no CUDA context to link in, and none can be made";
@@ -115,9 +122,10 @@ std::optional<std::vector<std::byte>> link(decision const& wanted, serving_code 
              input.is_ptx ? register_bound : 0);
   }
   made.add(CU_JIT_INPUT_FATBINARY, serving.image, "gpuheap", {}, 0);
-  return made.complete(why);
+  return made.complete(why, lasts);
 }
 
+// The name of the code for a decision. It depends on all that the link and refusal() read.
 std::string name_of(decision const& wanted, serving_code const& serving, std::uint32_t architecture) {
   int version = 0;
   driver().driver_version(&version);
@@ -131,6 +139,19 @@ std::string name_of(decision const& wanted, serving_code const& serving, std::ui
     hash.add_text(input.options);
     hash.add(std::uint64_t{input.bytes.size()});
     hash.add(input.bytes);
+  }
+  // Images of equal PTX may have other machine code, whose kernels need another bound on registers.
+  hash.add(std::uint64_t{wanted.before.has_value()});
+  machine_code const before = wanted.before.value_or(machine_code{});
+  hash.add(std::uint64_t{before.kernels.size()});
+  for (std::string const& kernel : before.kernels) {
+    auto const registers = before.registers.find(kernel);
+    hash.add_text(kernel);
+    hash.add(std::uint64_t{registers == before.registers.end() ? 0 : registers->second});
+  }
+  for (auto const& [variable, bytes] : before.variables) {
+    hash.add_text(variable);
+    hash.add(bytes);
   }
   return hexadecimal(hash.digest());
 }
@@ -158,20 +179,29 @@ linked_code code_for(decision const& wanted, serving_code const& serving, std::u
   // The lock is held during the link, so that code which several threads load at once is linked once.
   std::lock_guard const held{made.lock};
   if (auto const known = made.code.find(name); known != made.code.end()) return known->second;
+  if (auto const known = made.reasons.find(name); known != made.reasons.end()) {
+    *why = known->second;
+    return nullptr;
+  }
   code_cache const cache{configured().cache, configured().cache_bytes};
   auto code = cache.find(name);
   if (code && refusal(*code, wanted, serving).empty()) {
     ++made.counts.found;
   } else {
     auto const begin = std::chrono::steady_clock::now();
-    code = link(wanted, serving, 0, why);
-    if (!code) return nullptr;
+    bool lasts = false;
+    code = link(wanted, serving, 0, why, &lasts);
     // Relocatable code of ptxas may take more registers than the program's own code. The program's largest blocks would then not start.
-    if (std::uint32_t const bound = bound_for(*code, wanted); bound != 0) code = link(wanted, serving, bound, why);
-    if (!code) return nullptr;
+    if (std::uint32_t const bound = code ? bound_for(*code, wanted) : 0; bound != 0) code = link(wanted, serving, bound, why, &lasts);
     made.counts.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    *why = refusal(*code, wanted, serving);
-    if (!why->empty()) return nullptr;
+    if (code) {
+      *why = refusal(*code, wanted, serving);
+      lasts = true;
+    }
+    if (!why->empty()) {
+      if (lasts) made.reasons.emplace(name, *why);
+      return nullptr;
+    }
     ++made.counts.linked;
     cache.keep(name, *code);
   }
