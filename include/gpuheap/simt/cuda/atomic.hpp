@@ -228,12 +228,13 @@ class access {
 
 }  // namespace detail
 
-// Atomic access to an object that outlives the reference. T: an integer or pointer of 1, 2, 4 or 8 bytes, naturally aligned; on the device
-// the object lies in global or shared memory. A read-modify-write of 1 or 2 bytes is a compare-and-swap loop on the enclosing 4-byte word.
-// Any thread may call, and so may the host, for memory that it can access.
+// Atomic access to an object that outlives the reference. T: an integer but bool, or a pointer, of 1, 2, 4 or 8 bytes, naturally aligned;
+// on the device the object lies in global or shared memory. A read-modify-write of 1 or 2 bytes is a compare-and-swap loop on the enclosing
+// 4-byte word. Any thread may call, and so may the host, for memory that it can access.
 template <class T, scope S = scope::device>
 class atomic_ref {
   static_assert(sizeof(T) == 1 || sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8);
+  static_assert(!is_same_v<T, bool>, "gpuheap: atomic_ref is for integers and pointers, not for bool: use an unsigned char");
 
  public:
   using difference_type = typename detail::difference<T>::type;

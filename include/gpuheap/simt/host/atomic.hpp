@@ -29,10 +29,12 @@ template <class T>
 using difference_t = typename difference<T>::type;
 }  // namespace detail
 
-// Atomic access to an object that outlives the reference. T: an integer or pointer of 1, 2, 4 or 8 bytes, naturally aligned. Any thread may
-// call, and so may the host.
+// Atomic access to an object that outlives the reference. T: an integer but bool, or a pointer, of 1, 2, 4 or 8 bytes, naturally aligned.
+// Any thread may call, and so may the host.
 template <class T, scope S = scope::device>
 class atomic_ref {
+  static_assert(!is_same_v<T, bool>, "gpuheap: atomic_ref is for integers and pointers, not for bool: use an unsigned char");
+
  public:
   using difference_type = detail::difference_t<T>;
 
@@ -101,7 +103,7 @@ struct alignas(16) pair64 {
 };
 [[nodiscard]] constexpr bool has_atomic_16() { return ::gpuheap::simulator::has_atomic_16(); }
 // Compare-and-swap of 16 bytes in device scope: acquire on success and failure, release on success. On failure `expected` receives the
-// current value.
+// current value. `object` lies in global memory.
 inline bool compare_exchange_16(pair64& object, pair64& expected, pair64 desired, detail::site where = detail::site::here()) {
   return ::gpuheap::simulator::compare_exchange_16(&object, &expected, &desired, where);
 }
