@@ -2,9 +2,9 @@
 // nullptr.
 //
 //   gpuheap::heap<gpuheap::failing<gpuheap::scatteralloc>> heap{64_MiB};
-//   heap.ref().allocator().fail({.first = 9});                                  // host: the tenth request from now on, and no other
-//   heap.ref().allocator().fail({.count = ~0u, .least_bytes = 4096});           // host: every request of 4 KiB or more
-//   heap.ref().allocator().fail({.count = 0});                                  // host: no request
+//   heap.ref().allocator().fail({.first = 9});                                        // host: the tenth request from now on, and no other
+//   heap.ref().allocator().fail({.count = ~std::uint64_t{0}, .least_bytes = 4096});   // host: every request of 4 KiB or more
+//   heap.ref().allocator().fail({.count = 0});                                        // host: no request
 //
 // The heap records a request that fails in this way as one that found no memory, and heap::check() reports it.
 //
@@ -13,7 +13,9 @@
 
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocator_members.hpp>
+#include <gpuheap/block_tag.hpp>
 #include <gpuheap/default_allocator.hpp>
+#include <gpuheap/misuse.hpp>
 #include <gpuheap/simt/atomic.hpp>
 #include <gpuheap/simt/bits.hpp>
 #include <gpuheap/simt/runtime.hpp>
@@ -31,8 +33,8 @@ struct failing_requests {
 
 // @brief An allocator some of whose requests fail: they get nullptr. No request fails before fail() is called.
 // @tparam Allocator the allocator that serves the other requests; any that does not free `collectively` and is not process_wide
-// @note In a heap of failing<checked<Allocator>>, heap::check() does not see the misuse that the checked allocator records. In a heap of
-// checked<failing<Allocator>>, a program cannot reach fail(). The same holds for hardened<>.
+// @note heap::check() of a heap of failing<checked<Allocator>> or failing<hardened<Allocator>> also reports the misuse that it finds. In a
+// heap of checked<failing<Allocator>>, a program cannot reach fail().
 // @note For tests. The schedule decides which thread makes the n-th request, but exactly one thread does. Each request of a numbered size
 // costs one atomic addition to a word that all threads share.
 #if defined(GPUHEAP_NO_DEFAULT_ALLOCATOR)
@@ -51,14 +53,19 @@ class failing {
   // ---- the allocator's interface
 
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const { return fails(bytes) ? nullptr : inner_.malloc(bytes); }
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes, block_tag tag) const requires has_tagged_malloc<Allocator> {
+    return fails(bytes) ? nullptr : inner_.malloc(bytes, tag);
+  }
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const requires has_aligned_malloc<Allocator> {
     return fails(bytes) ? nullptr : inner_.aligned_malloc(bytes, alignment);
   }
   GPUHEAP_FN auto free(void* p) const { return inner_.free(p); }
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Allocator> { return inner_.usable_size(p); }
-  [[nodiscard]] GPUHEAP_FN simt::size_t rounded_size(simt::size_t bytes) const requires has_rounded_size<Allocator> {
+  [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const requires has_rounded_size<Allocator> {
     return inner_.rounded_size(bytes);
   }
+  GPUHEAP_FN void expect_size(void* p, simt::size_t bytes) const requires has_expected_size<Allocator> { inner_.expect_size(p, bytes); }
+  [[nodiscard]] GPUHEAP_HD auto* record() const requires finds_misuse<Allocator> { return inner_.record(); }
   [[nodiscard]] GPUHEAP_FN bool is_live(void* p) const requires has_is_live<Allocator> { return inner_.is_live(p); }
   [[nodiscard]] GPUHEAP_FN bool owns(void const* p) const requires has_owns<Allocator> { return inner_.owns(p); }
 
@@ -78,6 +85,9 @@ class failing {
   }
   [[nodiscard]] auto verify(stream_ref stream) const requires has_verify<Allocator> { return inner_.verify(stream); }
   void take_census(live_total* into, stream_ref stream) const requires has_census<Allocator> { inner_.take_census(into, stream); }
+  [[nodiscard]] auto live_blocks(stream_ref stream) const requires has_live_blocks<Allocator> { return inner_.live_blocks(stream); }
+  [[nodiscard]] auto blocks(stream_ref stream) const requires has_blocks<Allocator> { return inner_.blocks(stream); }
+  void check_blocks(stream_ref stream) const requires finds_misuse<Allocator> { inner_.check_blocks(stream); }
 
   // @brief Makes requests fail in kernels that are launched later on `stream`, or on any stream after this call returns. The numbers of
   // requests begin at 0 again. Host; waits for the stream. The heap's reset() undoes the call.

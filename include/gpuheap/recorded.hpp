@@ -61,7 +61,7 @@ class recorded {
     return p;
   }
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Allocator> { return inner_.usable_size(p); }
-  [[nodiscard]] GPUHEAP_FN simt::size_t rounded_size(simt::size_t bytes) const requires has_rounded_size<Allocator> {
+  [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const requires has_rounded_size<Allocator> {
     return inner_.rounded_size(bytes);
   }
   [[nodiscard]] GPUHEAP_FN bool is_live(void* p) const requires has_is_live<Allocator> { return inner_.is_live(p); }

@@ -12,6 +12,17 @@ TEST(Halloc, StaysSoundUnderContention) {
   expect_right(num_seeds(1000), [] { return stays_sound<small_halloc<>>(1, 40, 5); });
 }
 
+TEST(Halloc, VerifyTellsOfTheFirstProblem) {
+  auto const at = parts::layout<small>::of(4, 12);
+  test::device_array<char> memory(at.end);
+  parts::slabs<small, rules> const heap{memory.data(), at};
+  auto const write = [&](std::size_t offset, simt::uint32_t word) { simt::copy(memory.data() + offset, &word, sizeof word); };
+  write(parts::layout<small>::of_class(1) + 132, 1);
+  EXPECT_EQ(parts::verify(heap, {}).problem, "the lock of class 1 is not open");
+  write(parts::layout<small>::of_class(0), 999);
+  EXPECT_EQ(parts::verify(heap, {}).problem, "slab 998 does not exist and is a head");
+}
+
 // ---- 1
 
 // Kernel: the lanes of a warp want blocks of 15 sizes, in loops of different lengths, some after others have left.

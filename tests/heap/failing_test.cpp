@@ -3,6 +3,7 @@
 
 #include <gpuheap/checked.hpp>
 #include <gpuheap/failing.hpp>
+#include <gpuheap/hardened.hpp>
 
 #include <algorithm>
 
@@ -81,6 +82,44 @@ TEST(Failing, ServesForACheckedHeapAndForOtherAllocators) {
   gpuheap::heap<gpuheap::failing<gpuheap::atomic_malloc>> atomic{1_MiB};
   atomic.ref().allocator().fail({.count = 7});
   EXPECT_EQ(refused_in(blocks_of(atomic, 100, 16)), 7);
+}
+
+// A thread that makes an object, which may fail, and a block that it frees twice.
+template <class Ref>
+struct free_twice {
+  Ref heap;
+  GPUHEAP_FN void operator()(unsigned) const {
+    heap.destroy(heap.template create<unsigned>(1u));
+    void* const p = heap.malloc(40, gpuheap::tag_number(7));
+    heap.free(p);
+    heap.free(p);
+  }
+};
+template <class Allocator>
+class FailingOver : public ::testing::Test {};
+using that_find_misuse = ::testing::Types<gpuheap::checked<>, gpuheap::hardened<>>;
+TYPED_TEST_SUITE(FailingOver, that_find_misuse);
+
+TYPED_TEST(FailingOver, TheMisuseThatAnAllocatorFindsIsReported) {
+  using heap_type = gpuheap::heap<gpuheap::failing<TypeParam>>;
+  static_assert(gpuheap::finds_misuse<gpuheap::failing<TypeParam>> && !gpuheap::finds_misuse<gpuheap::failing<>>);
+  heap_type heap{64_MiB};
+  heap.ref().allocator().fail({.first = 0});
+  gpuheap::launch(1, free_twice<typename heap_type::ref_type>{heap.ref()});
+  EXPECT_EQ(heap.stats().failed_requests, 1u);
+  EXPECT_EQ(heap.misuses(gpuheap::misuse::double_free) + heap.misuses(gpuheap::misuse::unknown_free), 1u);
+  EXPECT_THROW(heap.check(), gpuheap::misuse_error);
+}
+
+TEST(FailingOverChecked, HasTheReportsOfTheCheckedHeap) {
+  using heap_type = gpuheap::heap<gpuheap::failing<gpuheap::checked<>>>;
+  heap_type heap{64_MiB};
+  heap.ref().allocator().fail({.first = 3});
+  auto const pointers = blocks_of(heap, 10, 40);
+  EXPECT_EQ(refused_in(pointers), 1);
+  EXPECT_EQ(heap.blocks().size(), 9u);
+  ASSERT_EQ(heap.live_blocks().size(), 1u);
+  EXPECT_EQ(heap.live_blocks().front().blocks, 9u);
 }
 
 }  // namespace

@@ -12,17 +12,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[2]
-BUILT = ROOT / "build" / "host" / "tests"
-LIBRARY = ROOT / "build" / "host" / "tools" / "malloc" / "run" / "libgpuheap_run.so"
-STEPS = BUILT / "run" / "run_steps"
-NVCC = shutil.which("nvcc") or next((path for path in ("/usr/local/cuda/bin/nvcc",) if Path(path).exists()), None)
-TOOLKIT = Path(NVCC).resolve().parents[1] / "lib64" if NVCC else Path("/nonexistent")
+from served_steps import BUILT, LIBRARY, NVCC, STEPS, TOOLKIT, Bench
 
 pytestmark = [
     pytest.mark.skipif(
@@ -85,60 +78,6 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
     return compile_it
 
 
-@dataclass
-class Bench:
-    folder: Path
-    image: Path
-    variables: dict[str, str] = field(default_factory=dict)
-
-    def environment(self, **variables: str) -> dict[str, str]:
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("GPUHEAP_", "DOUBLE_", "PROVIDER_", "LD_"))}
-        found = {
-            "LD_LIBRARY_PATH": f"{BUILT / 'host'}:{TOOLKIT}",
-            "PYTHONPATH": str(ROOT / "python"),
-            "DOUBLE_ARCHITECTURE": "90",
-            "DOUBLE_CODE": str(self.folder / "code"),
-            "DOUBLE_LOG": str(self.folder / "log"),
-            "PROVIDER_LOG": str(self.folder / "provider.log"),
-            "PROVIDER_IMAGE": str(self.image),
-            "GPUHEAP_RUN_PROVIDERS": str(self.folder / "providers"),
-            "GPUHEAP_RUN_LIBRARY": str(LIBRARY),
-            "XDG_CACHE_HOME": str(self.folder / "cache"),
-        }
-        return {**kept, **found, **self.variables, **variables}
-
-    def gpuheap(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        self.clear()
-        command = [sys.executable, "-m", "gpuheap", "run", *words]
-        return subprocess.run(command, cwd=self.folder, env=self.environment(**variables), capture_output=True, text=True, timeout=120)
-
-    def served(self, *steps: str, **variables: str) -> subprocess.CompletedProcess[str]:
-        """The steps' program with the library before it, as `gpuheap run` starts it, without the cache."""
-        self.clear()
-        provider = self.folder / "providers" / "libgpuheap_malloc_sharded_spans.so"
-        environment = self.environment(LD_PRELOAD=str(LIBRARY), GPUHEAP_RUN_PROVIDER=str(provider), **variables)
-        return subprocess.run([str(STEPS), *steps], cwd=self.folder, env=environment, capture_output=True, text=True, timeout=120)
-
-    def clear(self) -> None:
-        shutil.rmtree(self.folder / "code", ignore_errors=True)
-        (self.folder / "code").mkdir()
-        for name in ("log", "provider.log"):
-            (self.folder / name).unlink(missing_ok=True)
-
-    def log(self, pattern: str = "", name: str = "log") -> list[str]:
-        path = self.folder / name
-        return [line for line in path.read_text().splitlines() if re.search(pattern, line)] if path.exists() else []
-
-    def symbols(self, number: int = 1) -> dict[str, tuple[str, str]]:
-        """Of a recorded cubin: name to (UND or DEF, FUNC or OBJECT)."""
-        lines = subprocess.run(["readelf", "-sW", str(self.folder / "code" / f"{number}.cubin")], capture_output=True, text=True, check=True).stdout
-        found = {}
-        for words in (line.split() for line in lines.splitlines()):
-            if len(words) > 7 and words[3] in ("FUNC", "OBJECT"):
-                found[words[-1]] = ("UND" if "UND" in words else "DEF", words[3])
-        return found
-
-
 @pytest.fixture
 def bench(tmp_path: Path, compiled: Compile) -> Bench:
     (tmp_path / "providers").mkdir()
@@ -175,7 +114,7 @@ def test_every_way_to_load_and_every_packing(bench: Bench, compiled: Compile, st
 @pytest.mark.parametrize(
     "options",
     [["-gencode=arch=compute_75,code=compute_75"], ["-gencode=arch=compute_80,code=[sm_80,compute_80]", "-gencode=arch=compute_90a,code=[sm_90a,compute_90a]"],
-     ["-G", "-arch=sm_90"], ["-lineinfo", "-maxrregcount=40", "-arch=sm_90"], ["-DWIDE", "-arch=sm_90"], ["-rdc=true", "-arch=sm_90"]],
+     ["-G", "-arch=sm_90"], ["-lineinfo", "-maxrregcount=40", "-Xptxas", "-O1", "-arch=sm_90"], ["-DWIDE", "-arch=sm_90"], ["-rdc=true", "-arch=sm_90"]],
     ids=["older PTX", "several", "debug", "options", "over-aligned", "relocatable"],
 )  # fmt: skip
 def test_every_build_of_a_program(bench: Bench, compiled: Compile, options: list[str]) -> None:
@@ -183,7 +122,7 @@ def test_every_build_of_a_program(bench: Bench, compiled: Compile, options: list
     assert (ran.stdout, ran.stderr) == ("done\n", "")
     assert whole(bench.symbols())
     if "-maxrregcount=40" in options:
-        assert "link option 0 = 40" in bench.log()
+        assert bench.log("^link option") == ["link option 0 = 40", "link option 7 = 1", "link option 13 = 1"]
     if "-G" in options:
         assert "link option 11 = 1" in bench.log()
 
@@ -299,6 +238,36 @@ def test_kernels_start_with_as_many_threads_as_before(bench: Bench, compiled: Co
     ran = bench.served("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", PROVIDER_IMAGE=str(image))
     assert ran.stdout == "done\n" and "more registers than their largest blocks leave to a thread" in ran.stderr
     assert bench.log("^load") == ["load fat binary"] and "link option 0 = 64" in bench.log()
+
+
+def test_code_that_cannot_be_linked_is_linked_once(bench: Bench, compiled: Compile) -> None:
+    library = compiled(PROGRAM, "-arch=sm_90")
+    steps = ("context", f"library={library}", f"library={library}", "launch=make")
+    ran = bench.served(*steps, DOUBLE_NO_LINK="222")
+    assert ran.stdout == "done\n" and ran.stderr.count("(error 222)") == 1
+    assert len(bench.log("^link$")) == 1 and bench.log("^load") == ["load fat binary"] * 2
+    # So is code that is linked, and cannot replace the program's own: twice here, without a bound on registers and with one.
+    ran = bench.served(*steps, PROVIDER_IMAGE=str(compiled(GREEDY, "-rdc=true", "-arch=sm_90")))
+    assert ran.stdout == "done\n" and ran.stderr.count("more registers than their largest blocks leave to a thread") == 1
+    assert len(bench.log("^link$")) == 2 and bench.log("^load") == ["load fat binary"] * 2
+    # An error that does not come from the code may be gone at the next load.
+    ran = bench.served(*steps, DOUBLE_NO_LINK="2")
+    assert len(bench.log("^link$")) == 2
+
+
+def test_equal_ptx_beside_other_machine_code_is_linked_for_each(bench: Bench, compiled: Compile) -> None:
+    """What was linked for one image is checked against the machine code of the other, which has a kernel more."""
+    images = []
+    for number, source in enumerate((PROGRAM, PROGRAM + OTHER)):
+        cubin, ptx = bench.folder / f"{number}.cubin", bench.folder / f"{number}.ptx"
+        shutil.copy(compiled(source, "-cubin", "-arch=sm_90"), cubin)
+        shutil.copy(compiled(PROGRAM, "-ptx", "-arch=sm_90"), ptx)
+        images.append(bench.folder / f"{number}.fatbin")
+        words = ["-64", f"--image3=kind=elf,sm=90,file={cubin}", f"--image3=kind=ptx,sm=90,file={ptx}", f"--create={images[-1]}"]
+        subprocess.run([Path(str(NVCC)).parent / "fatbinary", *words], check=True, capture_output=True)
+    ran = bench.served("context", f"library={images[0]}", "launch=make", f"library={images[1]}", "launch=other")
+    assert ran.stdout == "done\n" and "the kernel other is not in its PTX" in ran.stderr
+    assert bench.log("^load") == ["load cubin", "load fat binary"]
 
 
 def test_a_heap_that_cannot_be_made_leaves_null_pointers(bench: Bench, compiled: Compile) -> None:

@@ -44,8 +44,19 @@ void* driver_library() {
   return library;
 }
 
+// nullptr, and looked up again by the next call, while the driver is not loaded.
+PFN_cuGetProcAddress_v12000 driver_look_up() {
+  static constinit std::atomic<void*> kept{nullptr};
+  void* look_up = kept.load(std::memory_order_acquire);
+  if (look_up == nullptr) {
+    look_up = symbol_in_driver("cuGetProcAddress_v2");
+    kept.store(look_up, std::memory_order_release);
+  }
+  return reinterpret_cast<PFN_cuGetProcAddress_v12000>(look_up);
+}
+
 void* find(entry_point const& wanted) {
-  static auto const look_up = reinterpret_cast<PFN_cuGetProcAddress_v12000>(symbol_in_driver("cuGetProcAddress_v2"));
+  auto const look_up = driver_look_up();
   if (look_up != nullptr) {
     void* found = nullptr;
     cuuint64_t const flags = wanted.per_thread ? CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM : CU_GET_PROC_ADDRESS_DEFAULT;

@@ -1,7 +1,10 @@
 // Members of heap_ref in a lambda for host and device, as Kokkos makes them: they compile without a warning, and are neutral on the host.
 // Needs no GPU.
 #include <gtest/gtest.h>
+#include <gpuheap/allocators/kma.hpp>
+#include <gpuheap/failing.hpp>
 #include <gpuheap/heap.hpp>
+#include <gpuheap/recorded.hpp>
 
 namespace {
 
@@ -49,6 +52,17 @@ unsigned use(Ref heap) {
 TEST(BothSides, MembersAreNeutralOnTheHost) {
   EXPECT_EQ(use(gpuheap::heap_ref<>{}), 0u);
   EXPECT_EQ((use(gpuheap::heap_ref<gpuheap::sharded_spans, gpuheap::uncounted>{})), 0u);
+}
+
+// allocator.hpp promises rounded_size() on either side, so the wrappers have it there too. nvcc refuses these calls of a function that is
+// for the device alone; in a template it would not.
+TEST(BothSides, WrappersRoundSizesOnTheHost) {
+  gpuheap::kma const own;
+  gpuheap::failing<gpuheap::kma> const failing;
+  gpuheap::recorded<gpuheap::kma, 16> const recorded;
+  EXPECT_GE(own.rounded_size(100), 100u);
+  EXPECT_EQ(failing.rounded_size(100), own.rounded_size(100));
+  EXPECT_EQ(recorded.rounded_size(100), own.rounded_size(100));
 }
 
 }  // namespace

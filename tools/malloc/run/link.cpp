@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -11,6 +10,7 @@
 #include "code_cache.hpp"
 #include "driver.hpp"
 #include "machine_code.hpp"
+#include "ptxas_options.hpp"
 #include "settings.hpp"
 #include "sha256.hpp"
 
@@ -20,7 +20,8 @@ namespace {
 
 struct made_before {
   std::mutex lock;
-  std::map<std::string, linked_code> code;
+  std::map<std::string, linked_code> code;     // by name_of()
+  std::map<std::string, std::string> reasons;  // why there is no code, where another link would end in the same way
   link_counts counts;
 };
 
@@ -29,25 +30,19 @@ made_before& before() {
   return *only;
 }
 
-// The options with which the driver compiles one input: those that `text` has in one of the spellings below, and `register_bound`, unless
-// that is 0. `text` has the options that nvcc recorded and those that the program gives. The least of all bounds on registers counts.
+// The options with which the driver compiles one input: those of `text` that the driver has too, and `register_bound`, unless that is 0.
+// `text` has the options that nvcc recorded and those that the program gives. The least of all bounds on registers counts.
 class input_options {
  public:
   input_options(std::string const& text, std::uint32_t register_bound) {
-    constexpr std::string_view registers = "-maxrregcount=";
-    unsigned most = register_bound;
-    // Ends: each pass continues after the bound that it found.
-    for (std::size_t at = text.find(registers); at != std::string::npos; at = text.find(registers, at + 1)) {
-      unsigned noted = 0;
-      std::from_chars(text.data() + at + registers.size(), text.data() + text.size(), noted);
-      if (noted > 0) most = most == 0 ? noted : std::min(most, noted);
-    }
+    ptxas_options const found = ptxas_options_in(text);
+    std::uint32_t most = found.most_registers;
+    if (register_bound > 0) most = most == 0 ? register_bound : std::min(most, register_bound);
     if (most > 0) add(CU_JIT_MAX_REGISTERS, most);
-    constexpr std::string_view level = "--opt-level=";
-    if (std::size_t const at = text.rfind(level); at != std::string::npos)
-      add(CU_JIT_OPTIMIZATION_LEVEL, static_cast<std::uintptr_t>(text[at + level.size()] - '0'));
-    if ((" " + text + " ").find(" -g ") != std::string::npos) add(CU_JIT_GENERATE_DEBUG_INFO, 1);
-    if ((" " + text + " ").find(" -lineinfo ") != std::string::npos) add(CU_JIT_GENERATE_LINE_INFO, 1);
+    if (found.level) add(CU_JIT_OPTIMIZATION_LEVEL, *found.level);
+    if (found.debug) add(CU_JIT_GENERATE_DEBUG_INFO, 1);
+    // ptxas ignores -lineinfo beside -g, with a warning.
+    if (found.line_info && !found.debug) add(CU_JIT_GENERATE_LINE_INFO, 1);
   }
   [[nodiscard]] unsigned count() const { return count_; }
   [[nodiscard]] CUjit_option* names() { return names_.data(); }
@@ -85,11 +80,13 @@ class driver_link {
                                 options.values());
   }
 
-  [[nodiscard]] std::optional<std::vector<std::byte>> complete(std::string* why) {
+  // `lasts`: whether a failure comes from the code or from the driver's compiler, so that another link would fail too.
+  [[nodiscard]] std::optional<std::vector<std::byte>> complete(std::string* why, bool* lasts) {
     void* code = nullptr;
     std::size_t bytes = 0;
     if (result_ == CUDA_SUCCESS) result_ = driver().link_complete(state_, &code, &bytes);
     if (result_ != CUDA_SUCCESS) {
+      *lasts = std::ranges::find(lasting_errors, result_) != std::end(lasting_errors);
       std::string const said = first_line({log_.data(), log_.size()});
       *why = "the driver does not link its PTX (error " + std::to_string(result_) + (said.empty() ? ")" : "): " + said);
       return std::nullopt;
@@ -99,6 +96,10 @@ class driver_link {
   }
 
  private:
+  static constexpr CUresult lasting_errors[] = {
+      CUDA_ERROR_INVALID_IMAGE,           CUDA_ERROR_NO_BINARY_FOR_GPU,        CUDA_ERROR_INVALID_PTX,    CUDA_ERROR_JIT_COMPILER_NOT_FOUND,
+      CUDA_ERROR_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_JIT_COMPILATION_DISABLED, CUDA_ERROR_INVALID_SOURCE,
+  };
   // The driver writes to these buffers until the link is destroyed.
   std::array<char, 4096> log_{};
   std::array<CUjit_option, 2> names_{CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
@@ -108,7 +109,7 @@ class driver_link {
 };
 
 std::optional<std::vector<std::byte>> link(decision const& wanted, serving_code const& serving, std::uint32_t register_bound,
-                                           std::string* why) {
+                                           std::string* why, bool* lasts) {
   some_context const context;
   if (!context.there()) {
     *why = "there is no CUDA context to link in, and none can be made";
@@ -121,9 +122,10 @@ std::optional<std::vector<std::byte>> link(decision const& wanted, serving_code 
              input.is_ptx ? register_bound : 0);
   }
   made.add(CU_JIT_INPUT_FATBINARY, serving.image, "gpuheap", {}, 0);
-  return made.complete(why);
+  return made.complete(why, lasts);
 }
 
+// The name of the code for a decision. It depends on all that the link and refusal() read.
 std::string name_of(decision const& wanted, serving_code const& serving, std::uint32_t architecture) {
   int version = 0;
   driver().driver_version(&version);
@@ -137,6 +139,19 @@ std::string name_of(decision const& wanted, serving_code const& serving, std::ui
     hash.add_text(input.options);
     hash.add(std::uint64_t{input.bytes.size()});
     hash.add(input.bytes);
+  }
+  // Images of equal PTX may have other machine code, whose kernels need another bound on registers.
+  hash.add(std::uint64_t{wanted.before.has_value()});
+  machine_code const before = wanted.before.value_or(machine_code{});
+  hash.add(std::uint64_t{before.kernels.size()});
+  for (std::string const& kernel : before.kernels) {
+    auto const registers = before.registers.find(kernel);
+    hash.add_text(kernel);
+    hash.add(std::uint64_t{registers == before.registers.end() ? 0 : registers->second});
+  }
+  for (auto const& [variable, bytes] : before.variables) {
+    hash.add_text(variable);
+    hash.add(bytes);
   }
   return hexadecimal(hash.digest());
 }
@@ -164,20 +179,29 @@ linked_code code_for(decision const& wanted, serving_code const& serving, std::u
   // The lock is held during the link, so that code which several threads load at once is linked once.
   std::lock_guard const held{made.lock};
   if (auto const known = made.code.find(name); known != made.code.end()) return known->second;
+  if (auto const known = made.reasons.find(name); known != made.reasons.end()) {
+    *why = known->second;
+    return nullptr;
+  }
   code_cache const cache{configured().cache, configured().cache_bytes};
   auto code = cache.find(name);
   if (code && refusal(*code, wanted, serving).empty()) {
     ++made.counts.found;
   } else {
     auto const begin = std::chrono::steady_clock::now();
-    code = link(wanted, serving, 0, why);
-    if (!code) return nullptr;
+    bool lasts = false;
+    code = link(wanted, serving, 0, why, &lasts);
     // Relocatable code of ptxas may take more registers than the program's own code. The program's largest blocks would then not start.
-    if (std::uint32_t const bound = bound_for(*code, wanted); bound != 0) code = link(wanted, serving, bound, why);
-    if (!code) return nullptr;
+    if (std::uint32_t const bound = code ? bound_for(*code, wanted) : 0; bound != 0) code = link(wanted, serving, bound, why, &lasts);
     made.counts.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    *why = refusal(*code, wanted, serving);
-    if (!why->empty()) return nullptr;
+    if (code) {
+      *why = refusal(*code, wanted, serving);
+      lasts = true;
+    }
+    if (!why->empty()) {
+      if (lasts) made.reasons.emplace(name, *why);
+      return nullptr;
+    }
     ++made.counts.linked;
     cache.keep(name, *code);
   }

@@ -22,7 +22,8 @@ struct serving_code {
 
 /// @param wanted A decision of verdict::link.
 /// @return The machine code, which the caller keeps as long as the driver may read it; null, and the reason in `why`, if there is none.
-/// @note Looks in this process, then in the cache on disk, and then links. A link takes seconds for large PTX, and needs a context.
+/// @note Looks in this process, then in the cache on disk, and then links. A link that failed because of the code is not tried again. A
+/// link takes seconds for large PTX, and needs a context.
 [[nodiscard]] linked_code code_for(decision const& wanted, serving_code const& serving, std::uint32_t architecture, std::string* why);
 
 struct link_counts {

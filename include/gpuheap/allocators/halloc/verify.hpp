@@ -19,7 +19,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::halloc_parts {
 
 // The result of verify().
 struct audit {
-  std::string problem;  // empty: every invariant holds
+  std::string problem;  // the first one that verify() found; empty: every invariant holds
   size_t live_blocks = 0, live_bytes = 0;
   size_t num_slabs = 0;
   size_t held_slabs = 0;  // slabs of every role but `unassigned`, not only those whose role is `held`
@@ -51,9 +51,10 @@ template <halloc_config Config, class Rules>
 
   audit found;
   found.num_slabs = at.num_slabs;
-  auto const fail = [&found](unsigned s, std::string const& what) {
-    if (found.problem.empty()) found.problem = "slab " + std::to_string(s) + what;
+  auto const note = [&found](std::string const& problem) {
+    if (found.problem.empty()) found.problem = problem;
   };
+  auto const fail = [&note](unsigned s, std::string const& what) { note("slab " + std::to_string(s) + what); };
   auto const is_in = [&](unsigned set_index, unsigned s) {
     bitmap_tree const there = heap.set(set_index);
     auto const word_at = [&](bitmap_tree::word* p) {
@@ -66,7 +67,7 @@ template <halloc_config Config, class Rules>
 
   std::vector<unsigned> holder(at.num_slabs, sizes::count);
   for (unsigned c = 0; c < sizes::count; ++c) {
-    if (load(places::of_class(c) + 132, uint32_t{}) != 0) found.problem = "the lock of class " + std::to_string(c) + " is not open";
+    if (load(places::of_class(c) + 132, uint32_t{}) != 0) note("the lock of class " + std::to_string(c) + " is not open");
     for (unsigned offset : {0u, 128u}) {
       uint32_t const head = load(places::of_class(c) + offset, uint32_t{});
       if (head == 0) continue;
