@@ -37,8 +37,8 @@
 //     finds a missing or freed one (hazard 9): a warp beyond the table gets nullptr. No more than 16-byte alignment of the backing's blocks
 //     is assumed (hazard 10).
 //   - Requests stay in registers. The published code keeps each lane's request in memory, where a lane that asks for nothing leaves its
-//     last one (hazards 3, 4). Sums pass through shuffles of the one captured mask (hazard 2), addresses through 64-bit shuffles
-//     (hazard 1). The area's address and its number of used units are in one word, so that diverged groups of a warp never get the same bytes.
+//     last one (hazards 3, 4). Sums pass through shuffles of the one captured mask (hazard 2), addresses through 64-bit shuffles (hazard
+//     1). The area's address and its number of used units are in one word, so that diverged groups of a warp never get the same bytes.
 //   - The leader is a lane of the captured group, and no lane of the group returns before all have their answers (hazard 6).
 //   - No threads are counted (hazard 5). The published end() waits for as many lanes as have started, and leaks memory if one of them has
 //     left early. Here a release is one call for the warp, at a place that the program chooses: heap_ref::release_warp(group) waits for the
