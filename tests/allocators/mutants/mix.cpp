@@ -10,29 +10,14 @@
 #include <cstdlib>
 #include <vector>
 
+#include "../eager.hpp"
+
 namespace {
 
 namespace simt = gpuheap::simt;
 
-// Short spans, shards for a few warps, reuse of nearly full spans, a search after two polls: rare steps happen all the time.
-using eager = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.lg_span_slots = 6,
-                                                                    .span_free_divisor = 1,
-                                                                    .reuse_free_divisor = 8,
-                                                                    .partial_samples = 3,
-                                                                    .lg_large_launch = 1,
-                                                                    .wait_polls = 2,
-                                                                    .take_over_divisor = 1}>;
-
-struct fixed_heap {
-  explicit fixed_heap(std::size_t bytes)
-      : region{simt::allocate(simt::memory_kind::device, bytes), bytes}, view{eager::create(region, {})} {}
-  ~fixed_heap() { simt::deallocate(simt::memory_kind::device, region.base); }
-  fixed_heap(fixed_heap const&) = delete;
-  fixed_heap& operator=(fixed_heap const&) = delete;
-
-  gpuheap::memory::region region;
-  eager view;
-};
+using sharded_test::eager;
+using fixed_heap = sharded_test::fixed_heap<eager>;
 
 GPUHEAP_FN void count(unsigned& what) { (void)simt::atomic_ref<unsigned>{what}.fetch_add(1, simt::relaxed); }
 
