@@ -1,6 +1,6 @@
 // The handlers: each does what this library does when the program calls one function of the driver. If a pool serves the call, the handler
-// does not call the driver; otherwise it does, through `real`. In both cases it fills in the event for the trace. The row of a function in the table of entry points names its handler. The handlers that use
-// allocate() and release() ask the pools first.
+// does not call the driver; otherwise it does, through `real`. In both cases it fills in the event for the trace. The row of a function in
+// the table of entry points names its handler. The handlers that use allocate() and release() ask the pools first.
 #pragma once
 
 #include <atomic>
