@@ -157,8 +157,9 @@ def test_triton(arch: int, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert re.search(r"\.func.*gpuheap_v1_malloc_slot|atom\S*cas", ptx) and ".extern .func" not in ptx
     # The heap's shared memory leaves the program's own at a multiple of 1024.
     assert sorted(re.findall(r"\.shared \.align 1024 \.b8 \w+?(answer|slots)\[(\d+)\]", ptx)) == [("answer", "1024"), ("slots", "8192")]
-    # A block of 1024 threads has no more than 64. For sm_75 ptxas takes more as long as nobody asks for such a block.
-    assert registers_of(compiled.asm["cubin"]) <= (64 if arch > 75 else 96)
+    # A block of 1024 threads has no more than 64, and ptxas keeps to it where a program has 32 warps. These 4 warps may take more: 80
+    # registers leave room for 6 such blocks on a multiprocessor.
+    assert registers_of(compiled.asm["cubin"]) <= (80 if arch > 75 else 96)
     # Slots are served among the threads of a program alone: no element waits for a fence of the whole system.
     entry = ptx[ptx.index(".visible .entry both(") :]
     assert "atom.relaxed.cta" in entry[: entry.index("\n}")] and "fence.sc" not in entry[: entry.index("\n}")]
