@@ -34,7 +34,7 @@ struct page_range {
 GPUHEAP_FN inline void release_claim(segment_map const& map, segment_map::claim held, relocation_count relocations) {
   if (held.first == segment_map::none) return;
   if (held.of_segments) {
-    map.release_extent(held.first << map.lg_pages, held.length << map.lg_pages, relocations);
+    map.release_pages(held.first << map.lg_pages, held.length << map.lg_pages, relocations);
   } else {
     map.release_pages(held.first, held.length, relocations);
   }
@@ -52,29 +52,33 @@ class map_memory {
         whole_(bitmap_tree::leaves_for(num_segments_), stride),
         broken_(bitmap_tree::leaves_for(num_segments_)),
         pages_(num_segments_),
+        marks_(num_segments_),
         counts_(2),
         relocations_(1) {
     write(free);
   }
 
   [[nodiscard]] segment_map view() const {
-    return {whole_.view(), broken_.view(), pages_.data(), num_segments_, lg_pages_, counts_.data(), counts_.data() + 1};
+    return {whole_.view(), broken_.view(), pages_.data(), num_segments_, lg_pages_, counts_.data(), counts_.data() + 1, marks_.data()};
   }
   [[nodiscard]] relocation_count relocations() const { return {relocations_.data()}; }
   [[nodiscard]] relocation_count::word moves_so_far() const { return relocations_.first(); }
 
   void write(std::vector<bool> const& free) {
     std::vector<bitmap_tree::word> whole(bitmap_tree::leaves_for(num_segments_)), broken(whole.size()), pages(num_segments_);
+    std::vector<simt::uint32_t> marks(num_segments_);
     for (unsigned s = 0; s < num_segments_; ++s) {
       for (unsigned k = 0; k < 1u << lg_pages_; ++k) pages[s] |= bitmap_tree::word{free[(s << lg_pages_) + k]} << k;
       bool const is_whole = pages[s] == all_pages();
       whole[s / 64] |= bitmap_tree::word{is_whole} << (s % 64);
       if (is_whole) pages[s] = 0;
       broken[s / 64] |= bitmap_tree::word{pages[s] != 0} << (s % 64);
+      marks[s] = is_whole ? 0 : segment_map::broken_up;
     }
     whole_.write(whole);
     broken_.write(broken);
     pages_.write(pages);
+    marks_.write(marks);
     auto const n = static_cast<unsigned>(std::count(free.begin(), free.end(), true));
     counts_.write({n, n});
   }
@@ -103,6 +107,7 @@ class map_memory {
     require(problems, num_free() == n, std::to_string(n) + " pages are free, the count says " + std::to_string(num_free()));
     require(problems, least_free() <= n, "fewer are free than ever were at least: " + std::to_string(least_free()));
     auto const whole = whole_.leaves(), broken = broken_.leaves(), pages = pages_.read();
+    auto const marks = marks_.read();
     for (unsigned s = 0; s < whole.size() * 64; ++s) {
       bool const is_whole = (whole[s / 64] >> (s % 64) & 1) != 0, is_broken = (broken[s / 64] >> (s % 64) & 1) != 0;
       std::string const name = "segment " + std::to_string(s);
@@ -111,6 +116,8 @@ class map_memory {
         continue;
       }
       require(problems, !is_whole || pages[s] == 0, name + " is whole and has pages of its own");
+      require(problems, !is_whole || marks[s] == 0, name + " is whole and marked as broken");
+      require(problems, pages[s] == 0 || marks[s] == segment_map::broken_up, name + " has pages and is not marked as broken");
       require(problems, is_broken || pages[s] == 0, name + " has free pages and nobody finds them");
       require(problems, pages[s] != all_pages(), name + " has all its pages and did not become whole");
       require(problems, (pages[s] & ~all_pages()) == 0, name + " has pages that do not exist");
@@ -130,6 +137,7 @@ class map_memory {
   unsigned num_segments_, lg_pages_;
   tree_memory<> whole_, broken_;
   test::device_array<bitmap_tree::word> pages_;
+  test::device_array<simt::uint32_t> marks_;
   test::device_array<unsigned> counts_;  // free now; least ever
   test::device_array<relocation_count::word> relocations_;
 };

@@ -66,7 +66,7 @@ struct release_one_extent {
   relocation_count relocations;
   unsigned first, n;
 
-  GPUHEAP_FN void operator()(unsigned) const { map.release_extent(first, n, relocations); }
+  GPUHEAP_FN void operator()(unsigned) const { map.release_pages(first, n, relocations); }
 };
 struct release_one {
   segment_map map;

@@ -127,7 +127,7 @@ struct claim_extents {
   }
   GPUHEAP_FN void release(extent held, unsigned i) const {
     for (unsigned k = 0; k < held.n; ++k) cells.release(held.first + k, i);
-    if (held.n != 0) claims.map.release_extent(held.first, held.n, claims.relocations);
+    if (held.n != 0) claims.map.release_pages(held.first, held.n, claims.relocations);
   }
 };
 

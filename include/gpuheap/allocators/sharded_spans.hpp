@@ -152,15 +152,17 @@ class basic_sharded_spans {
     simt::uint64_t last_of = m.f.is_last() ? m.claimed : 0;  // the shard word of a span that may have to be reset
     structures::span_tag tag = m.tag;
     if (simt::any_of(here, m.f.is_rare())) {
-      status = control_->finish_free(here, p, m.page, m.f, m.before, refused);
-      unsigned page = last_of != 0 ? m.page : structures::segment_map::none;
-      if (control_->count_groups(here, m.page, m.f, page) && Tuning.resets) {
+      sharded::extent due;
+      status = control_->finish_free(here, p, m.page, m.f, m.before, refused, due);
+      if (control_->count_groups(here, m.page, m.f, due) && Tuning.resets) {
         // count_groups() ended a span, which takes many registers. So the tag and the shard word are loaded again rather than kept over the
         // call.
+        unsigned const page = m.f.is_last() && due.n == 0 ? m.page : structures::segment_map::none;
         tag = at_.tag_of(page).tag;
         last_of = tag.may_have_unclaimed() ? at_.shard(tag.size_class(), tag.shard()).load(simt::relaxed) : 0;
         if (!structures::shard_word{last_of}.mostly_claimed(page, tag.is_successor())) last_of = 0;
       }
+      if (due.n != 0) control_->release(due);
     }
     if constexpr (Tuning.resets) {
       if (simt::any_of(here, last_of != 0)) control_->reset_spans(here, last_of, tag);

@@ -110,8 +110,8 @@ struct segment_map {
   }
 
   // Claims up to n contiguous pages, and at least `least`, in one of the first `segments_left` broken segments that it finds.
-  [[nodiscard]] GPUHEAP_FN claim claim_pages(unsigned n, unsigned least, unsigned segments_left, unsigned spread,
-                                             lazy_relocation& relocation) const {
+  [[nodiscard]] GPUHEAP_COLD claim claim_pages(unsigned n, unsigned least, unsigned segments_left, unsigned spread,
+                                               lazy_relocation& relocation) const {
     claim found{};
     broken.for_each_leaf(spread == 0 ? 0 : (spread >> 4) % broken.num_leaves, [&](unsigned i) {
       segments_left = claim_pages_in_leaf(i, n, least, segments_left, spread, relocation, found);
@@ -169,9 +169,7 @@ struct segment_map {
       return true;
     }
     if ((before & mask) != 0) {
-      bool const all = put_mask(s, before & mask);
-      make_broken(s);
-      if (all) rejoin(s);
+      if (put_mask(s, before & mask)) rejoin(s);
       return false;
     }
     word const bit = word{1} << (s % 64);
@@ -180,11 +178,12 @@ struct segment_map {
     return true;
   }
 
-  // Releases the pages first..first+n-1 of an extent. The caller has prepared their metadata for the next owner, and the release publishes
-  // it.
-  GPUHEAP_FN void release_extent(unsigned first, unsigned n, relocation_count relocations) const {
+  // Releases n pages from `first` on, which the caller owns: pages of a broken segment, whole segments, or an extent of both. A segment
+  // becomes whole if all of its pages are free then. The caller has prepared the pages' metadata for the next owner, and the release
+  // publishes it.
+  GPUHEAP_FN void release_pages(unsigned first, unsigned n, relocation_count relocations) const {
     count_free(n);
-    put_extent(first, n, relocations);
+    put_pages(first, n, relocations);
   }
   // Turns a broken segment, all of whose pages one extent owns, into a segment that the extent owns as a whole. The caller has already set
   // the segment's word of `marks`.
@@ -201,15 +200,7 @@ struct segment_map {
     if (mask == 0) return;
     // consume_release: passes on what the owner acquired.
     pages_of(s).fetch_or(mask, simt::consume_release);
-    broken.set(s);
-  }
-
-  // Releases whole segments in steps, for callers that do not inline the steps: count_free() once, then this function until no segment is
-  // left. One call releases those of the n segments from `first` on that are in the leaf of `first`, and returns their number.
-  GPUHEAP_FN unsigned put_leaf(unsigned first, unsigned n) const {
-    word const mask = row_mask(first, n);
-    whole.set_mask(first / 64, mask);
-    return simt::popcount(mask);
+    make_broken(s);
   }
   // Puts back the segments `got` of leaf i, because a claim got fewer than it wanted.
   GPUHEAP_FN void put_back(unsigned i, word got, bool emptied) const {
@@ -221,50 +212,6 @@ struct segment_map {
     // relaxed: a hint.
     simt::global_ref<unsigned>{*num_free}.fetch_add(num_pages, simt::relaxed);
   }
-  // Releases n pages of one broken segment, from page `first` of the heap on. Makes the segment whole if all of its pages are free then.
-  GPUHEAP_FN void release_pages(unsigned first, unsigned n, relocation_count relocations) const {
-    bool const all = put_pages(first, n);
-    make_broken(first >> lg_pages);
-    if (all) rejoin(first >> lg_pages, relocations);
-  }
-  // The same in three calls: put_pages(); make_broken(); and rejoin() if put_pages() returned true, which says that all pages of the
-  // segment are free.
-  GPUHEAP_FN bool put_pages(unsigned first, unsigned n) const {
-    count_free(n);
-    return put_mask(first >> lg_pages, simt::low_bits(n) << (first & (pages_per_segment() - 1)));
-  }
-  GPUHEAP_FN void rejoin(unsigned s, relocation_count relocations) const {
-    relocations.begin();
-    rejoin(s);
-    relocations.end();
-  }
-  // The same, for a caller that has opened a relocation.
-  GPUHEAP_COLD void rejoin(unsigned s) const {
-    if (!take_all_pages(s)) return;
-    make_whole(s);
-    leave_broken(s);
-  }
-  // The steps of rejoin(), for callers that do not inline the steps. Called during a relocation: take_all_pages(); and if it returns true,
-  // make_whole() and erase_broken(), and make_broken() if has_pages().
-  //
-  // take_all_pages() takes all pages of the segment, which is to become whole.
-  GPUHEAP_FN bool take_all_pages(unsigned s) const {
-    word expected = all_pages();
-    // consume_release: as in put_mask(). If the exchange fails, another thread has claimed pages, and the thread that releases them calls
-    // this again.
-    return pages_of(s).compare_exchange(expected, 0, simt::consume_release, simt::relaxed);
-  }
-  GPUHEAP_FN void make_whole(unsigned s) const {
-    // relaxed: the release below orders the store.
-    if (marks != nullptr) mark_of(s).store(0, simt::relaxed);
-    whole.set(s);
-  }
-  // Clears the segment's bit in `broken`. Another thread may release pages of the segment at the same time. So if has_pages() is true
-  // afterwards, the caller must call make_broken().
-  GPUHEAP_FN bool erase_broken(unsigned s) const { return broken.take(s); }
-  [[nodiscard]] GPUHEAP_FN bool has_pages(unsigned s) const { return pages_of(s).load(simt::acquire) != 0; }
-  GPUHEAP_FN void make_broken(unsigned s) const { broken.set(s); }
-
   [[nodiscard]] GPUHEAP_FN simt::global_ref<word> pages_of(unsigned s) const { return simt::global_ref<word>{pages[s]}; }
 
   // A part of an extent that lies in one segment. part_at(): the part of the n pages from `first` on that lies in the segment of `first`.
@@ -387,7 +334,7 @@ struct segment_map {
         got = here.pages;
       }
       if (got == 0) {
-        put_extent(first, taken, relocations);
+        put_pages(first, taken, relocations);
         return false;
       }
       taken += got;
@@ -395,19 +342,24 @@ struct segment_map {
     count_claimed(n);
     return true;
   }
-  // Makes the pages of an extent free: its ends by put_mask(), the whole segments between by their leaves.
-  GPUHEAP_COLD void put_extent(unsigned first, unsigned n, relocation_count relocations) const {
-    // Ends: `n` falls, by one leaf of the extent or one end in each pass.
+  // Makes n pages from `first` on free: whole segments by their leaves, the pages of broken segments by put_mask().
+  GPUHEAP_COLD void put_pages(unsigned first, unsigned n, relocation_count relocations) const {
+    // Ends: `n` falls, by the segments of one leaf or the pages of one segment in each pass.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
       part const here = part_at(first, n);
       unsigned done = here.pages;
       if (here.mask == all_pages()) {
-        done = put_leaf(here.segment, n >> lg_pages) << lg_pages;
-      } else {
-        bool const all = put_mask(here.segment, here.mask);
-        make_broken(here.segment);
-        if (all) rejoin(here.segment, relocations);
+        word const mask = row_mask(here.segment, n >> lg_pages);
+        // All pages of a broken segment may have had one owner; the segment becomes whole by this. relaxed: the release below orders the
+        // store.
+        if (marks != nullptr) mark_of(here.segment).store(0, simt::relaxed);
+        whole.set_mask(here.segment / 64, mask);
+        done = simt::popcount(mask) << lg_pages;
+      } else if (put_mask(here.segment, here.mask)) {
+        relocations.begin();
+        rejoin(here.segment);
+        relocations.end();
       }
       first += done;
       n -= done;
@@ -469,16 +421,34 @@ struct segment_map {
   }
 
   // ---- pages
-  // Makes the pages `mask` of a segment free; the caller must then call make_broken(). True: all pages of the segment are free, and the
-  // caller must call rejoin() as well, during a relocation.
+  // Makes the pages `mask` of a broken segment free. True: all pages of the segment are free, and the caller must call rejoin(), during a
+  // relocation.
   GPUHEAP_FN bool put_mask(unsigned s, word mask) const {
     // consume_release: releases the pages to the next claim. If the segment becomes whole, it also acquires what the owners of its other
     // pages did.
-    return (pages_of(s).fetch_or(mask, simt::consume_release) | mask) == all_pages();
+    bool const all = (pages_of(s).fetch_or(mask, simt::consume_release) | mask) == all_pages();
+    make_broken(s);
+    return all;
   }
-  // Removes a segment without free pages from `broken`. Called during a relocation, as are the functions below.
+  GPUHEAP_COLD void make_broken(unsigned s) const { broken.set(s); }
+  // The functions below are called during a relocation.
+  //
+  // Makes a broken segment whole, if all of its pages are free.
+  GPUHEAP_COLD void rejoin(unsigned s) const {
+    word expected = all_pages();
+    // consume_release: as in put_mask(). If the exchange fails, another thread has claimed pages, and the thread that releases them calls
+    // this again.
+    if (!pages_of(s).compare_exchange(expected, 0, simt::consume_release, simt::relaxed)) return;
+    // relaxed: the release below orders the store.
+    if (marks != nullptr) mark_of(s).store(0, simt::relaxed);
+    whole.set(s);
+    leave_broken(s);
+  }
+  // Clears the bit in `broken` of a segment without free pages. If another thread releases pages of the segment at the same time, the bit
+  // is set again. The summaries of `broken` stay as they are: the next search that reads an empty leaf clears its stale summary bit.
   GPUHEAP_COLD void leave_broken(unsigned s) const {
-    if (erase_broken(s) && has_pages(s)) make_broken(s);
+    bool emptied = false;
+    if (broken.take_leaf_only(s / 64, word{1} << (s % 64), emptied) != 0 && pages_of(s).load(simt::acquire) != 0) make_broken(s);
   }
   // Claims pages in the broken segments of leaf i. Returns how many further segments the search may try.
   [[nodiscard]] GPUHEAP_FN unsigned claim_pages_in_leaf(unsigned i, unsigned n, unsigned least, unsigned segments_left, unsigned spread,
@@ -520,11 +490,7 @@ struct segment_map {
       // consume_release: acquires what the last owner released; releases this thread's begin() to a thread that finds the pages gone.
       word const got = pages_of(s).fetch_and(~mask, simt::consume_release) & mask;
       if (got == mask) return {(s << lg_pages) + at, n, false};
-      if (got != 0) {
-        bool const all = put_mask(s, got);
-        make_broken(s);
-        if (all) rejoin(s);
-      }
+      if (got != 0 && put_mask(s, got)) rejoin(s);
       free &= ~mask | got;
     }
     return {};

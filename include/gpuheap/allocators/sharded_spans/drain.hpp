@@ -83,9 +83,7 @@ struct drains : refills<Named> {
     if (kept == length) return;
     this->write_tags(page, h.of_segments(), span_tag::of_slots(c, kept, 0, false), kept);
     this->clear_tags(page, h.of_segments(), kept, length, 1);
-    unsigned const first = page + (h.of_segments() ? kept << at.lg_pages : kept);
-    unsigned const due = this->release_memory(first, length - kept, h.of_segments(), c);
-    if (due != segment_map::none) this->rejoin(due);
+    release_units(page, h, kept);
   }
 
   // Finishes a new span that was drained, of class c: releases it if it is idle, and splits and deactivates it otherwise. One thread,
@@ -111,7 +109,7 @@ struct drains : refills<Named> {
     span_header const h{seen};
     at.slots_of(page).unprepare(num_slots);
     this->clear_tags(page, h.of_segments(), 0, h.length(), 1);
-    // As in release().
+    // As in forget().
     at.partial_tree(h.size_class()).erase(page);
     return seen;
   }
@@ -119,8 +117,7 @@ struct drains : refills<Named> {
   // relocation.
   GPUHEAP_COLD void release_units(unsigned page, span_header h, unsigned from) {
     unsigned const first = page + (h.of_segments() ? from << at.lg_pages : from);
-    unsigned const due = this->release_memory(first, h.length() - from, h.of_segments(), h.size_class());
-    if (due != segment_map::none) this->rejoin(due);
+    this->release_memory(first, h.length() - from, h.of_segments(), h.size_class());
   }
 
   // ---- idle spans of other classes

@@ -40,35 +40,37 @@ static_assert(freed::of(shard_word::max_slots - 1, 31, false, false, false, fals
               freed::of(shard_word::max_slots - 1, 31, false, false, false, false, false).actor() == 31 &&
               freed::of(0, 0, true, true, true, true, true).near_end(true, true).slot() == 0);
 
+// The n pages from page `first` on.
+struct extent {
+  unsigned first = 0, n = 0;
+};
+
 struct frees : spans {
   // Finishes a free after the bits of all lanes of `here` are set, and returns its status. `before`: the slot word that this lane's atomic
-  // returned; 0 if another lane's atomic set this lane's bit. All lanes of `here` call.
+  // returned; 0 if another lane's atomic set this lane's bit. `due` receives the pages of a large allocation, which the caller must
+  // release. All lanes of `here` call.
   template <class Refused>
-  GPUHEAP_FN free_status finish_free(lane_mask here, void* p, unsigned page, freed f, uint64_t before, Refused refused) {
+  GPUHEAP_FN free_status finish_free(lane_mask here, void* p, unsigned page, freed f, uint64_t before, Refused refused, extent& due) {
     uint64_t const theirs = simt::shuffle(here, before, f.actor());
     bool const again = (theirs >> (f.slot() % slot_map::slots_per_word) & 1) != 0 && f.is_exact();
     free_status status = f.is_unclaimed() ? free_status::foreign : again ? free_status::double_free : free_status::done;
-    if (!f.is_exact()) status = free_outside_spans(p);
+    if (!f.is_exact()) status = free_outside_spans(p, due);
     if (status == free_status::foreign || status == free_status::double_free) refused(p, status);
     // This comes before count_groups(): once a group with a bit of an unclaimed slot is counted as full, the span might end.
     if (f.is_unclaimed() && !again) take_back(page, f.slot());
     if (f.is_unlisted()) list_again(page);
     return status;
   }
-  // Counts the groups that the frees of the lanes of `here` made entirely free, and releases the spans that end by this. `page`: the first
-  // page of this lane's span. A lane whose span ends gets segment_map::none in `last`. Returns whether any span ended. All lanes of `here`
-  // call.
-  GPUHEAP_FN bool count_groups(lane_mask here, unsigned page, freed f, unsigned& last) {
+  // Counts the groups that the frees of the lanes of `here` made entirely free, and ends the spans that are free by this. `page`: the first
+  // page of this lane's span. `due` receives the pages of the span that this lane ended, which the caller must release. Returns whether any
+  // span ended. All lanes of `here` call.
+  GPUHEAP_FN bool count_groups(lane_mask here, unsigned page, freed f, extent& due) {
     if (!simt::any_of(here, f.has_crossed())) return false;
     uint64_t const ended = f.has_crossed() ? count_full_group(page) : 0;
     lane_mask const all_ended = simt::ballot(here, ended != 0);
     if (all_ended == 0) return false;
     clear_ended(here, all_ended, page, ended);
-    if (ended != 0) {
-      unsigned const due = release(page, ended);
-      if (due != segment_map::none) rejoin(due);
-      last = segment_map::none;
-    }
+    if (ended != 0) due = {page, forget(page, {ended})};
     return true;
   }
 
@@ -80,7 +82,7 @@ struct frees : spans {
   //
   // Meanwhile another thread may have claimed the slot and freed it rightfully. That free was then reported as a double free, and the slot
   // is lost until the span ends. A free that excludes this would have to load the shard word again before it sets the bit.
-  GPUHEAP_COLD void take_back(unsigned page, unsigned slot) {
+  GPUHEAP_FN void take_back(unsigned page, unsigned slot) {
     uint64_t got = 0;
     // relay: as for any take. If the same free also completed a group, that addition comes later, and the sum is the same.
     auto const change = at.slots_of(page).take_mask(slot / slot_map::slots_per_word, uint64_t{1} << (slot % slot_map::slots_per_word), got);
@@ -89,16 +91,16 @@ struct frees : spans {
     if ((change.before & slot_map::unlisted) != 0) list_again(page);
   }
 
-  // Frees a pointer that is not one of a span's slots. Any thread.
-  GPUHEAP_FN free_status free_outside_spans(void* p) {
+  // Frees a pointer that is not one of a span's slots. `due` receives the pages that the caller must release. Any thread.
+  GPUHEAP_FN free_status free_outside_spans(void* p, extent& due) {
     if (p == nullptr) return free_status::null;
     size_t const page = at.page_of(p);
     if (!at.heads_large(p, page, at.tag_of(page))) return free_status::foreign;
-    return free_large(static_cast<unsigned>(page)) ? free_status::done : free_status::double_free;
+    return free_large(static_cast<unsigned>(page), due) ? free_status::done : free_status::double_free;
   }
 
-  // Frees the large allocation that begins at `page`. Returns false if it was freed already. Any thread.
-  GPUHEAP_FN bool free_large(unsigned page) {
+  // Frees the large allocation that begins at `page`. Returns false if it was freed already. `due` is as above. Any thread.
+  GPUHEAP_FN bool free_large(unsigned page, extent& due) {
     uint64_t seen = at.header(page).load(simt::relaxed);
     // Ends: an exchange fails only if another thread frees or resizes the same allocation at the same time, which is that thread's
     // progress.
@@ -111,15 +113,17 @@ struct frees : spans {
       // relay: carries the owner's accesses to the next owner. Of several frees of one pointer, the exchange of one succeeds.
       if (at.header(page).compare_exchange(seen, next, simt::relay, simt::relaxed)) break;
     }
-    if (!span_header{seen}.is_resizing()) release_large(page, span_header{seen}.large_pages());
+    if (!span_header{seen}.is_resizing()) due = end_large(page, span_header{seen}.large_pages());
     return true;
   }
-  // Releases the n pages of a large allocation whose header says that it is free. One thread, which owns them.
-  GPUHEAP_FN void release_large(unsigned page, unsigned n) {
+  // Clears the tag of a large allocation of n pages whose header says that it is free. Returns its pages. One thread, which owns them.
+  GPUHEAP_FN extent end_large(unsigned page, unsigned n) {
     // relaxed: ordered by the release of the pages.
     tag_of_extent(page, n).store(0, simt::relaxed);
-    release_extent(page, n);
+    return {page, n};
   }
+  // Releases pages that a free has ended. One thread, which owns them.
+  GPUHEAP_FN void release(extent due) { segments().release_pages(due.first, due.n, relocations()); }
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded

@@ -150,57 +150,30 @@ struct refills : partial_choice<Named> {
     }
     return publish(f);
   }
-  // Claims unused memory, from the first of these that has enough: whole segments, pages of the first few broken segments, a whole segment
-  // to break up, pages of any broken segment.
+  // Claims about f.pages pages of unused memory, from the first of these that has enough: whole segments, pages of the first few broken
+  // segments, a whole segment to break up, pages of any broken segment. f.got becomes the new span, if there is one. One thread.
   GPUHEAP_FN void claim_for(slow_refill& f) {
+    unsigned const c = f.d.size_class(), most = 1u << at.lg_pages, pages = f.pages < most ? f.pages : most;
+    lazy_relocation relocation{relocations(), f.got.is_open()};
     GPUHEAP_NO_UNROLL
-    for (unsigned step = 0; step < 4 && f.got.span().bits == 0; ++step) {
-      bool const open = f.got.is_open();
-      f.got = step == 0   ? claim_segments(f.d, f.pages, open)
-              : step == 2 ? break_segment(f.d, f.pages, open)
-                          : claim_pages(f.d, f.pages, step == 1 ? few_segments : ~0u, open);
+    for (unsigned step = 0; step < 4 && f.claimed.first == segment_map::none; ++step) {
+      if (step == 0) {
+        f.claimed = segments().claim_segments(f.pages, at.max_span_segments(c), spread(f.d), relocation);
+      } else if (step == 2) {
+        f.claimed = segments().break_segment(pages, spread(f.d), relocation);
+      } else {
+        f.claimed = segments().claim_pages(pages, step == 1 ? pages : pages_of(size_classes::slot_bytes(c), at.page_shift),
+                                           step == 1 ? few_segments : ~0u, spread(f.d), relocation);
+      }
     }
-    if (f.got.span().bits == 0) return;
-    f.claimed = unpack(f.got.bits);
-    f.got = refill_result::of(prepare(f).bits, f.got.is_open());
+    uint64_t const span = f.claimed.first == segment_map::none ? 0 : prepare(f).bits;
+    f.got = refill_result::of(span, relocation.open);
   }
   static constexpr unsigned few_segments = 3;
-  // Each of these three functions claims about `pages` pages, and returns {first page : 22, length : 7, of segments : 1, stale : 1} from
-  // bit 2 on, or 0 if it claimed none. `is_open`: whether a relocation is open already. One thread.
-  GPUHEAP_FN refill_result claim_segments(demand d, unsigned pages, bool is_open) {
-    lazy_relocation relocation{relocations(), is_open};
-    segment_map::claim const got = segments().claim_segments(pages, at.max_span_segments(d.size_class()), spread(d), relocation);
-    return pack(got, relocation.open);
-  }
-  GPUHEAP_COLD refill_result claim_pages(demand d, unsigned pages, unsigned most_segments, bool is_open) {
-    lazy_relocation relocation{relocations(), is_open};
-    unsigned const most = 1u << at.lg_pages;
-    if (pages > most) pages = most;
-    unsigned const least = most_segments == few_segments ? pages : pages_of(size_classes::slot_bytes(d.size_class()), at.page_shift);
-    segment_map::claim const got = segments().claim_pages(pages, least, most_segments, spread(d), relocation);
-    return pack(got, relocation.open);
-  }
-  GPUHEAP_COLD refill_result break_segment(demand d, unsigned pages, bool is_open) {
-    lazy_relocation relocation{relocations(), is_open};
-    unsigned const most = 1u << at.lg_pages;
-    segment_map::claim const got = segments().break_segment(pages < most ? pages : most, spread(d), relocation);
-    return pack(got, relocation.open);
-  }
   // The seed of the place where a claim begins. 0 stands for the lowest place, where the claims of small launches begin. The claims of a
   // large launch begin at different places.
   [[nodiscard]] GPUHEAP_FN unsigned spread(demand d) {
     return is_large_launch<Tuning>(warps_of_launch(), at.lg_shards) ? (d.bits & 0x3ff) * 0x9e3779b9u >> 4 | 1 : 0;
-  }
-  [[nodiscard]] GPUHEAP_FN refill_result pack(segment_map::claim got, bool is_open) {
-    if (got.first == segment_map::none) return refill_result::of(0, is_open);
-    unsigned const first = got.of_segments ? got.first << at.lg_pages : got.first;
-    return refill_result::of(
-        uint64_t{first} << 2 | uint64_t{got.length} << 24 | uint64_t{got.of_segments} << 31 | uint64_t{got.stale} << 32, is_open);
-  }
-  [[nodiscard]] GPUHEAP_FN segment_map::claim unpack(uint64_t claimed) {
-    bool const of_segments = (claimed >> 31 & 1) != 0;
-    unsigned const page = static_cast<unsigned>(claimed >> 2) & (shard_word::max_pages - 1);
-    return {of_segments ? page >> at.lg_pages : page, static_cast<unsigned>(claimed >> 24) & 127, of_segments, (claimed >> 32 & 1) != 0};
   }
 
   // ---- from claimed memory to a shard's span

@@ -68,7 +68,7 @@ struct resets : frees {
   // Takes the span of `claimed` out of its shard, if no slot of the span is live. One thread. Returns the span as a shard word whose `next`
   // is the number of slots whose bits have to be reset; 0 if a slot is live. The shard does not become idle, so its class stays in the set
   // of classes with active spans (see erase_if_inactive()).
-  GPUHEAP_COLD uint64_t take_if_all_free(uint64_t claimed, span_tag tag) {
+  GPUHEAP_FN uint64_t take_if_all_free(uint64_t claimed, span_tag tag) {
     uint64_t span = all_free(claimed), expected = claimed;
     // relay: acquires the claims, and the span as it was published.
     if (span == 0 ||

@@ -40,7 +40,7 @@ GPUHEAP_COLD inline void move_end(spans* heap, unsigned head, unsigned has, unsi
     heap->segments().break_up(segment, ~simt::low_bits(give - first));
     give = end;
   }
-  if (give < head + has) heap->segments().release_extent(give, head + has - give, heap->relocations());
+  if (give < head + has) heap->segments().release_pages(give, head + has - give, heap->relocations());
 }
 
 // Resizes the allocation that begins at page `head` to `n` pages, n > 0, without moving it. Returns false, and has changed nothing, if the
@@ -67,7 +67,7 @@ GPUHEAP_COLD inline void move_end(spans* heap, unsigned head, unsigned has, unsi
   if (!heap->at.header(head).compare_exchange(seen, span_header::large_allocation(now, h.generation()).bits, simt::relay, simt::relaxed)) {
     // The allocation was freed meanwhile.
     heap->at.header(head).store(span_header::unused(h.generation()).bits, simt::relaxed);
-    heap->release_large(head, now);
+    heap->release(heap->end_large(head, now));
   }
   return done;
 }

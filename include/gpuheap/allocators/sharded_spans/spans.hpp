@@ -127,7 +127,7 @@ struct alignas(128) spans {
 
   // Puts the span at `page` into the partial list of class c. If the span has ended meanwhile, its bit is stale, and the thread that finds
   // the bit clears it.
-  GPUHEAP_FN void list(unsigned c, unsigned page) {
+  GPUHEAP_COLD void list(unsigned c, unsigned page) {
     at.partial_tree(c).set(page);
     partial_classes().add(c);
   }
@@ -154,19 +154,18 @@ struct alignas(128) spans {
     return h.bits;
   }
 
-  // An ended span's memory is released in two steps: clear_metadata() by all lanes of `mask`, which name the same span; then release() by
-  // one of them, after a barrier that orders the other lanes' stores before it.
+  // An ended span is released in three steps: clear_metadata() by all lanes of `mask`, which name the same span; after a barrier that
+  // orders the other lanes' stores before it, forget() by one of them; then segment_map::release_pages() by that lane.
   GPUHEAP_FN void clear_metadata(lane_mask mask, unsigned page, span_header h) {
     warp_group const g{mask};
     at.slots_of(page).clear(at.span_slots(h), g.rank(), g.size());
     clear_tags(page, h.of_segments(), g.rank(), h.length(), g.size());
   }
-  // The second step. Returns the segment for which the caller has to call rejoin(), or segment_map::none.
-  GPUHEAP_COLD unsigned release(unsigned page, uint64_t header) {
-    span_header const h{header};
+  // The second step. Returns the number of the span's pages, which the caller must release.
+  GPUHEAP_COLD unsigned forget(unsigned page, span_header h) {
     // No thread may find the span in the partial list any more, if it is there. The memory's next use lists a span only after this release.
     at.partial_tree(h.size_class()).erase(page);
-    return release_memory(page, h.length(), h.of_segments(), h.size_class());
+    return give_up(h.length(), h.of_segments(), h.size_class());
   }
   GPUHEAP_FN void clear_tags(unsigned page, bool of_segments, unsigned from, unsigned to, unsigned step) {
     auto const tags = at.unit_tags(page, of_segments);
@@ -188,69 +187,24 @@ struct alignas(128) spans {
     GPUHEAP_NO_UNROLL
     for (; i < length; ++i, tag += span_tag::one_further) tags[i].store(tag, simt::relaxed);
   }
-  // Releases `length` units of a span of class c, from `page` on. Returns what release() returns.
-  GPUHEAP_FN unsigned release_memory(unsigned page, unsigned length, bool of_segments, unsigned c) {
+  // Releases `length` units of a span of class c, from `page` on.
+  GPUHEAP_FN void release_memory(unsigned page, unsigned length, bool of_segments, unsigned c) {
+    segments().release_pages(page, give_up(length, of_segments, c), relocations());
+  }
+  // Counts `length` units of class c as held no more. Returns the number of their pages.
+  GPUHEAP_FN unsigned give_up(unsigned length, bool of_segments, unsigned c) {
+    unsigned const pages = of_segments ? length << at.lg_pages : length;
     // relaxed: a hint.
-    held_pages(c).fetch_sub(of_segments ? length << at.lg_pages : length, simt::relaxed);
-    if (!of_segments) return release_pages(page, length);
-    release_segments(page >> at.lg_pages, length);
-    return segment_map::none;
+    held_pages(c).fetch_sub(pages, simt::relaxed);
+    return pages;
   }
   // The tag that says that a large allocation of n pages begins at `page`: the segment's if the allocation has the whole segment.
   [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> tag_of_extent(unsigned page, unsigned n) const {
     return page % 64 == 0 && n >= 64 ? at.segment_tag(page / 64) : at.page_tag(page);
   }
-  // The functions below do what segment_map's put_leaf(), release_pages() and rejoin() do, in smaller steps. Each step is out of line and
-  // loads what it needs again, so a kernel that frees needs few registers.
-  GPUHEAP_COLD void release_segments(unsigned first, unsigned n) {
-    segments().count_free(n << layout::lg_pages);
-    // Ends: `n` falls, by the segments of one leaf a pass.
-    GPUHEAP_NO_UNROLL
-    while (n != 0) {
-      put_leaf(first, n);
-      // Computed again: a value that is kept over the call takes a register of every kernel that frees.
-      unsigned const in_leaf = 64 - first % 64, done = n < in_leaf ? n : in_leaf;
-      first += done;
-      n -= done;
-    }
-  }
-  // Releases the pages of a large allocation.
-  GPUHEAP_FN void release_extent(unsigned page, unsigned n) {
-    // Ends: `n` falls: one pass for the whole segments, and one for each end.
-    GPUHEAP_NO_UNROLL
-    while (n != 0) {
-      unsigned const in = page % 64, whole = in == 0 ? n / 64 : 0, done = whole != 0 ? whole * 64 : n < 64 - in ? n : 64 - in;
-      if (whole != 0) {
-        release_segments(page / 64, whole);
-      } else if (unsigned const due = release_pages(page, done); due != segment_map::none) {
-        rejoin(due);
-      }
-      page += done;
-      n -= done;
-    }
-  }
-  GPUHEAP_COLD void put_leaf(unsigned first, unsigned n) { (void)segments().put_leaf(first, n); }
-  GPUHEAP_COLD unsigned release_pages(unsigned page, unsigned n) {
-    bool const all = segments().put_pages(page, n);
-    make_broken(page >> at.lg_pages);
-    return all ? page >> at.lg_pages : segment_map::none;
-  }
-  GPUHEAP_COLD void rejoin(unsigned s) {
-    relocations().begin();
-    if (take_all_pages(s)) {
-      make_whole(s);
-      if (erase_broken(s) && segments().has_pages(s)) make_broken(s);
-    }
-    relocations().end();
-  }
-  GPUHEAP_COLD bool take_all_pages(unsigned s) { return segments().take_all_pages(s); }
-  GPUHEAP_COLD void make_whole(unsigned s) { segments().make_whole(s); }
-  GPUHEAP_COLD bool erase_broken(unsigned s) { return segments().erase_broken(s); }
-  GPUHEAP_COLD void make_broken(unsigned s) { segments().make_broken(s); }
-
   // Clears the metadata of the spans that the lanes of `ended`, a subset of `here`, have ended: all lanes of `here` together clear one span
   // after the other. All of them call, each on the heap of its own pointer. `page` and `header` name the span that the calling lane ended;
-  // that lane then calls release().
+  // that lane then calls forget().
   GPUHEAP_FN void clear_ended(lane_mask here, lane_mask ended, unsigned page, uint64_t header) {
     GPUHEAP_NO_UNROLL
     for (; ended != 0; ended &= ended - 1) {
@@ -270,8 +224,7 @@ struct alignas(128) spans {
     span_header const h{at.header(page).fetch_sub(subtract, simt::relay) - subtract};
     if (end_if_empty(page, h)) {
       clear_metadata(lane_mask{1} << simt::lane_id(), page, h);
-      unsigned const due = release(page, h.bits);
-      if (due != segment_map::none) rejoin(due);
+      segments().release_pages(page, forget(page, h), relocations());
       return;
     }
     // relaxed: a hint.
