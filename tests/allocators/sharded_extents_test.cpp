@@ -153,6 +153,27 @@ TEST(ShardedExtents, WarpsThatClaimAndFreeAtOnce) {
   });
 }
 
+// Kernel: the lanes of a warp take turns between two heaps, for blocks that the heaps serve by pages.
+struct take_from_two {
+  plain first, second;
+  std::size_t bytes;
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    plain const& heap = i % 2 == 0 ? first : second;
+    void* const p = heap.malloc(bytes);
+    if (p == nullptr || heap.free(p) != gpuheap::free_status::done) count(*wrong);
+  }
+};
+
+TEST(ShardedExtents, LanesOfAWarpMayAskTwoHeaps) {
+  explore("extents of two heaps", [] {
+    fixed_heap<plain> first{8 << 20}, second{8 << 20};
+    unsigned wrong = 0;
+    gpuheap::launch(32, take_from_two{first.view, second.view, 20 * first.view.geometry().page_bytes(), &wrong}, {.block_threads = 32});
+    EXPECT_EQ(wrong, 0u);
+  });
+}
+
 // ---- launches that need few segments
 
 // A launch whose warps would keep sixteen shards busy.

@@ -61,13 +61,6 @@ struct claim_one_at {
 
   GPUHEAP_FN void operator()(unsigned) const { *out = map.claim_at(first, n, relocations) ? 1 : 0; }
 };
-struct release_one_extent {
-  segment_map map;
-  relocation_count relocations;
-  unsigned first, n;
-
-  GPUHEAP_FN void operator()(unsigned) const { map.release_pages(first, n, relocations); }
-};
 struct release_one {
   segment_map map;
   relocation_count relocations;
@@ -115,9 +108,6 @@ inline bool claim_at(map_memory& map, unsigned first, unsigned n) {
   test::device_array<unsigned> out(1);
   gpuheap::launch(1, claim_one_at{map.view(), map.relocations(), first, n, out.data()});
   return out.first() != 0;
-}
-inline void release_extent(map_memory& map, unsigned first, unsigned n) {
-  gpuheap::launch(1, release_one_extent{map.view(), map.relocations(), first, n});
 }
 inline void release(map_memory& map, segment_map::claim held) { gpuheap::launch(1, release_one{map.view(), map.relocations(), held}); }
 inline void release_pages(map_memory& map, unsigned first, unsigned n) { release(map, {first, n, false, false}); }

@@ -140,7 +140,8 @@ struct claim_until_refused {
   GPUHEAP_FN void operator()(unsigned i) const {
     test::rng random{i};
     simt::back_off pause;
-    // Ends: a pass claims something, or saw another thread's move, or is certain. A search that finds nothing is no move.
+    // Ends: a pass claims something, or saw another thread's move, or is certain. A search that finds nothing
+    // moves at most a stale summary bit, once.
     for (;;) {
       relocation_count::word const seen = claims.relocations.read_begin();
       page_range const got = pages_of(claims.map, claim(random));

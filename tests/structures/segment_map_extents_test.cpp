@@ -82,7 +82,7 @@ TEST(ClaimExtent, TakesTheHighestAlignedPagesAlsoAcrossSegments) {
     ASSERT_EQ(map.least_free(), before - n);
     ASSERT_EQ(map.free(), free);
     ASSERT_EQ(map.problem(), "");
-    release_extent(map, expected, n);
+    release_pages(map, expected, n);
     mark(free, expected, n, true);
     ASSERT_EQ(map.free(), free);
     ASSERT_EQ(map.problem(), "");
@@ -118,7 +118,7 @@ TEST(ClaimExtent, LeavesNoGapBetweenNeighbours) {
     // Ends: each claim takes pages.
     for (unsigned first; (first = claim_extent(map, n)) != segment_map::none;) held.push_back(first);
     EXPECT_EQ(held.size(), 50u * 64 / n);
-    for (unsigned first : held) release_extent(map, first, n);
+    for (unsigned first : held) release_pages(map, first, n);
     EXPECT_EQ(map.problem(), "");
     EXPECT_EQ(map.num_whole(), 50u);
   }

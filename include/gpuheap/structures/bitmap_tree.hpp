@@ -83,8 +83,8 @@ struct bitmap_tree {
     if ((before & ~mask) == 0) clear_stale(i);
     return before & mask;
   }
-  // The same, without a change of the summaries. `emptied` becomes true if the leaf became empty: the caller must then call clear_stale()
-  // for the leaf. Until then other threads may read the empty leaf because of its stale bit.
+  // The same, without a change of the summaries. `emptied` becomes true if the leaf became empty: the caller then calls clear_stale() for
+  // the leaf, or leaves that to a search that reads it. Until then other threads may read the empty leaf because of its stale bit.
   GPUHEAP_FN word take_leaf_only(unsigned i, word mask, bool& emptied) const {
     // consume_release: as above.
     word const before = leaf(i).fetch_and(~mask, simt::consume_release);

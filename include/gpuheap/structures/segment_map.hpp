@@ -7,14 +7,15 @@
 //   broken   a bit for each segment whose pages word may not be 0, in a tree
 // A claim is one fetch_and on the word that has all the bits that it wants. If all of these bits were set, the thread owns them. If only
 // some were set, the thread puts them back. A release that completes a pages word makes the segment whole again, by one compare-exchange.
+// A release of all pages of a segment at once, by their one owner, makes it whole directly.
 // Lock-free: a claim that was possible fails only because another claim took some of its bits.
 //
 // An extent is any number of contiguous pages. Its owner owns each segment that it covers entirely as a whole, and pages of a broken
 // segment at either end. A claim of an extent takes one fetch_and for each leaf of `whole` and for each end, and gets all of the extent or
 // nothing.
 //
-// For a moment, searches cannot find bits that a claim puts back, a segment that changes between broken and whole, or bits below a summary
-// bit that is being cleared. All these changes happen during a relocation.
+// For a moment, searches cannot find bits that a claim puts back, free pages whose segment changes between broken and whole, or bits below
+// a summary bit that is being cleared. All these changes happen during a relocation.
 #pragma once
 
 #include <gpuheap/structures/bitmap_tree.hpp>
@@ -45,7 +46,7 @@ static_assert(consecutive(0b1110, 3) == 0b10 && consecutive(0b1110, 2) == 0b110 
 static_assert(run_length(0b1110, 1) == 3 && run_length(~0ull, 0) == 64 && run_length(~0ull, 60) == 4 && run_length(0, 5) == 0);
 
 // A relocation that opens when its thread first changes a word. A search that changes nothing therefore opens no relocation. The object
-// lies in registers of one thread.
+// belongs to one thread.
 struct lazy_relocation {
   relocation_count relocations;
   bool open = false;
@@ -100,8 +101,8 @@ struct segment_map {
     return claim_row(n < most ? n : most, spread, relocation);
   }
 
-  // Subtracts the claimed pages from num_free, and clears stale summary bits. Called once for each claim that got something, while its
-  // relocation is open.
+  // Subtracts the claimed pages from num_free, and clears the stale summary bit of `whole`. Called once for each claim that got something,
+  // while its relocation is open.
   GPUHEAP_FN void finish_claim(claim got) const {
     count_claimed(got.of_segments ? got.length << lg_pages : got.length);
     if (got.stale) whole.clear_stale((got.of_segments ? got.first : got.first >> lg_pages) / 64);
@@ -178,9 +179,9 @@ struct segment_map {
     return true;
   }
 
-  // Releases n pages from `first` on, which the caller owns: pages of a broken segment, whole segments, or an extent of both. A segment
-  // becomes whole if all of its pages are free then. The caller has prepared the pages' metadata for the next owner, and the release
-  // publishes it.
+  // Releases n pages from `first` on, which the caller owns: pages of one broken segment, segments that it owns as a whole, or an extent.
+  // A segment becomes whole if all of its pages are free then. The caller has prepared the pages' metadata for the next owner, and the
+  // release publishes it.
   GPUHEAP_FN void release_pages(unsigned first, unsigned n, relocation_count relocations) const {
     count_free(n);
     put_pages(first, n, relocations);
@@ -351,8 +352,7 @@ struct segment_map {
       unsigned done = here.pages;
       if (here.mask == all_pages()) {
         word const mask = row_mask(here.segment, n >> lg_pages);
-        // All pages of a broken segment may have had one owner; the segment becomes whole by this. relaxed: the release below orders the
-        // store.
+        // The n pages may be all pages of one broken segment. relaxed: the release below orders the store.
         if (marks != nullptr) mark_of(here.segment).store(0, simt::relaxed);
         whole.set_mask(here.segment / 64, mask);
         done = simt::popcount(mask) << lg_pages;

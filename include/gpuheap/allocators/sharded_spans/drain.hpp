@@ -117,7 +117,7 @@ struct drains : refills<Named> {
   // relocation.
   GPUHEAP_COLD void release_units(unsigned page, span_header h, unsigned from) {
     unsigned const first = page + (h.of_segments() ? from << at.lg_pages : from);
-    this->release_memory(first, h.length() - from, h.of_segments(), h.size_class());
+    segments().release_pages(first, this->give_up(h.length() - from, h.of_segments(), h.size_class()), relocations());
   }
 
   // ---- idle spans of other classes

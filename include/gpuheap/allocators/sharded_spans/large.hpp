@@ -18,8 +18,9 @@ struct large_allocations : drains<Named> {
   // all lanes, or for as many lanes as fit.
   GPUHEAP_COLD void* malloc_large(lane_mask here, unsigned n, unsigned alignment) {
     unsigned const first = simt::lowest_bit(here);
-    bool const same = reinterpret_cast<uint64_t>(this) == simt::shuffle(here, reinterpret_cast<uint64_t>(this), first) &&
-                      (uint64_t{alignment} << 32 | n) == simt::shuffle(here, uint64_t{alignment} << 32 | n, first) && n % alignment == 0;
+    uint64_t const me = reinterpret_cast<uint64_t>(this), mine = uint64_t{alignment} << 32 | n;
+    uint64_t const heap0 = simt::shuffle(here, me, first), asked0 = simt::shuffle(here, mine, first);
+    bool const same = me == heap0 && mine == asked0 && n % alignment == 0;
     // The lanes that one claim serves.
     unsigned together = simt::all_of(here, same) ? simt::popcount(here) : 1;
     simt::back_off pause;
@@ -45,11 +46,11 @@ struct large_allocations : drains<Named> {
       if (page != segment_map::none) {
         bool const served = g.rank() < together;
         if (served) cut_extent(page, n * together, page + n * g.rank(), n);
-        void* const mine = served ? begin_large(page + n * g.rank(), n) : nullptr;
+        void* const block = served ? begin_large(page + n * g.rank(), n) : nullptr;
         lane_mask const left = simt::ballot(here, !served);
         // The barrier comes before a lane can free its allocation: that free reads tags that other lanes wrote here.
         simt::sync_warp(here);
-        if (served) return mine;
+        if (served) return block;
         here = left;
         if (together > simt::popcount(here)) together = simt::popcount(here);
         continue;

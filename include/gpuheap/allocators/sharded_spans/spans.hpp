@@ -187,10 +187,6 @@ struct alignas(128) spans {
     GPUHEAP_NO_UNROLL
     for (; i < length; ++i, tag += span_tag::one_further) tags[i].store(tag, simt::relaxed);
   }
-  // Releases `length` units of a span of class c, from `page` on.
-  GPUHEAP_FN void release_memory(unsigned page, unsigned length, bool of_segments, unsigned c) {
-    segments().release_pages(page, give_up(length, of_segments, c), relocations());
-  }
   // Counts `length` units of class c as held no more. Returns the number of their pages.
   GPUHEAP_FN unsigned give_up(unsigned length, bool of_segments, unsigned c) {
     unsigned const pages = of_segments ? length << at.lg_pages : length;
