@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from build_tree import SERVED, options_file, run, tool
+from build_tree import ROOT, SERVED, options_file, run, tool
 from device_code import Cubin
 
 MAIN = """
@@ -98,6 +98,27 @@ def test_a_program_links(objects: list[Path], tmp_path: Path, runtime: str, orde
         program,
     )
     check(program)
+
+
+def test_the_pages_say_what_calls_cost(tmp_path: Path) -> None:
+    (tmp_path / "calls.cu").write_text(
+        "__global__ void asks(void** p) { p[0] = malloc(7); }\n"
+        "__global__ void frees(void** p) { free(p[1]); }\n"
+        "int main() { asks<<<1, 1>>>(nullptr); frees<<<1, 1>>>(nullptr); }\n"
+    )
+    flags = ("-rdc=true", "-arch=sm_90", "-Xnvlink", "-v", "--options-file", options_file())
+    told = run(tool("nvcc"), *flags, tmp_path / "calls.cu", "-o", tmp_path / "calls")
+    found = dict(re.findall(r"'_Z\d+(asks|frees)PPv':\n.*?(used \d+ registers.*? \d+ stack)", told.stdout + told.stderr))
+    registers, stack = ({name: int(re.findall(r"\d+", text)[at]) for name, text in found.items()} for at in (0, -1))
+    assert registers == {"asks": 32, "frees": 32}
+    for page, pattern in (
+        ("docs/unchanged.md", r"up to (\d+) bytes for `malloc`, (\d+) for `free`"),
+        ("README.md", r"at most 32 registers, and need up to (\d+) bytes of stack"),
+        ("docs/limits.md", r"no register above R31; up to (\d+) bytes of stack"),
+    ):
+        said = re.search(pattern, (ROOT / page).read_text())
+        assert said, f"{page} does not say this any more: {pattern}"
+        assert [int(number) for number in said.groups()] == [stack["asks"], stack["frees"]][: len(said.groups())]
 
 
 def test_a_program_of_ptx_alone_links(objects: list[Path], tmp_path: Path) -> None:
