@@ -57,9 +57,7 @@ def test_numba(arch: int, fatbin: bytes, monkeypatch: pytest.MonkeyPatch) -> Non
             gn.free(heap, b)
             gn.free(heap, p)
 
-    parts, _ = cuda.compile_all(
-        kernel, types.void(types.int64, types.Array(types.int64, 1, "C")), device=False, cc=capability, output="ptx", abi="numba"
-    )
+    parts, _ = cuda.compile_all(kernel, types.void(types.int64, types.Array(types.int64, 1, "C")), device=False, cc=capability, output="ptx", abi="numba")
     code = [(part.encode(), 2) if isinstance(part, str) else (part.data, 4) for part in parts]
     assert [kind for _, kind in code].count(4) == 1
     cubin = link(code, arch)
@@ -147,19 +145,21 @@ def test_triton(arch: int, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
     import triton_kernels
     from triton.backends.compiler import GPUTarget
 
-    source = triton.compiler.ASTSource(
-        fn=triton_kernels.both, signature={"heap": "i64", "out": "*i64", "n": "i32", "B": "constexpr"}, constexprs={"B": 32}
-    )
+    source = triton.compiler.ASTSource(fn=triton_kernels.both, signature={"heap": "i64", "out": "*i64", "n": "i32", "B": "constexpr"}, constexprs={"B": 32})
     import gpuheap.triton as gt
 
-    compiled = triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"extern_libs": gt.extern_libs(), "num_warps": 4})
+    def for_warps(num: int) -> Any:
+        return triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"extern_libs": gt.extern_libs(), "num_warps": num})
+
+    compiled = for_warps(4)
     ptx = compiled.asm["ptx"]
     assert re.search(r"\.func.*gpuheap_v1_malloc_slot|atom\S*cas", ptx) and ".extern .func" not in ptx
     # The heap's shared memory leaves the program's own at a multiple of 1024.
     assert sorted(re.findall(r"\.shared \.align 1024 \.b8 \w+?(answer|slots)\[(\d+)\]", ptx)) == [("answer", "1024"), ("slots", "8192")]
-    # A block of 1024 threads has no more than 64, and ptxas keeps to it where a program has 32 warps. These 4 warps may take more: 80
-    # registers leave room for 6 such blocks on a multiprocessor.
-    assert registers_of(compiled.asm["cubin"]) <= (80 if arch > 75 else 96)
+    # A block of 1024 threads has no more than 64 a thread. For fewer threads ptxas takes what it thinks best.
+    assert registers_of(compiled.asm["cubin"]) <= {75: 80, 90: 72, 120: 64}[arch]
+    if arch == 90:
+        assert registers_of(for_warps(32).asm["cubin"]) <= 64
     # Slots are served among the threads of a program alone: no element waits for a fence of the whole system.
     entry = ptx[ptx.index(".visible .entry both(") :]
     assert "atom.relaxed.cta" in entry[: entry.index("\n}")] and "fence.sc" not in entry[: entry.index("\n}")]

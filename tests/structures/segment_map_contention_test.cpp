@@ -141,7 +141,7 @@ struct claim_until_refused {
     test::rng random{i};
     simt::back_off pause;
     // Ends: a pass claims something, or saw another thread's move, or is certain. A search that finds nothing
-    // moves at most a stale summary bit, once.
+    // relocates only to clear a stale summary bit, and each such bit is cleared once.
     for (;;) {
       relocation_count::word const seen = claims.relocations.read_begin();
       page_range const got = pages_of(claims.map, claim(random));
