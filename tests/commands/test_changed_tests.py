@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -101,3 +102,20 @@ def test_what_is_not_built_is_not_chosen_and_a_broken_note_is_none(build: Build)
     assert build.chosen() == []
     (build.folder / "passed_tests.json").write_text("{")
     assert build.chosen() == ["first"]
+
+
+def test_the_list_of_tests_is_found_by_ctest(tmp_path: Path) -> None:
+    """The line of ./test that runs the chosen tests. The build has two tests, one of which is chosen. CTest looks for a relative path in the build."""
+    (line,) = (line.strip() for line in (ROOT / "test").read_text().splitlines() if "chosen_tests.txt" in line)
+    folder = tmp_path / "build" / "host"
+    folder.mkdir(parents=True)
+    (folder / "CTestTestfile.cmake").write_text('add_test(one "true")\nadd_test(two "false")\n')
+    (folder / "chosen_tests.txt").write_text("one\n")
+    host = {"name": "host", "generator": "Ninja", "binaryDir": "${sourceDir}/build/host"}
+    (tmp_path / "CMakePresets.json").write_text(
+        json.dumps({"version": 6, "configurePresets": [host], "testPresets": [{"name": "host", "configurePreset": "host"}]})
+    )
+    script = f'run_ctest() {{ "{CTEST}" --preset "$@"; }}\n{line}\n'
+    done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "100% tests passed" in done.stdout and "out of 1" in done.stdout
