@@ -5,10 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
-from typing import NoReturn, TextIO
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
+
+_INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def end_with(command: Callable[[], object]) -> NoReturn:
@@ -17,10 +24,11 @@ def end_with(command: Callable[[], object]) -> NoReturn:
         # A signal that was ignored from the start stays ignored, as nohup requires.
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
+    sys.unraisablehook = _unraisable
     _open_streams()
     code = _code_of(command)
     # The command has written all of its results: from here on an interruption ends the process at once.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _INTERRUPTIONS:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
     sys.exit(code)
@@ -28,6 +36,25 @@ def end_with(command: Callable[[], object]) -> NoReturn:
 
 def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+def _unraisable(ignored: UnraisableHookArgs) -> None:
+    """Interrupts the main thread again, 10 ms later, if Python dropped an interruption.
+
+    Python drops an exception that a finaliser or a callback of a weak reference raises, such as those of each import: it prints the traceback and goes on.
+    """
+    if ignored.exc_type is KeyboardInterrupt:
+        again = threading.Timer(0.01, _interrupt_again)
+        again.daemon = True
+        again.start()
+    else:
+        sys.__unraisablehook__(ignored)
+
+
+def _interrupt_again() -> None:
+    handled = next((number for number in _INTERRUPTIONS if callable(signal.getsignal(number))), None)
+    if handled is not None:  # else the command has ended
+        os.kill(os.getpid(), handled)  # a signal also ends a wait of the main thread
 
 
 def _code_of(command: Callable[[], object]) -> int:
