@@ -103,7 +103,7 @@ struct segment_map {
 
   // Subtracts the claimed pages from num_free, and clears the stale summary bit of `whole`. Called once for each claim that got something,
   // while its relocation is open. Returns the number of free pages that are left, for note_free().
-  GPUHEAP_FN unsigned finish_claim(claim got) const {
+  [[nodiscard]] GPUHEAP_FN unsigned finish_claim(claim got) const {
     unsigned const left = subtract_free(got.of_segments ? got.length << lg_pages : got.length);
     if (got.stale) whole.clear_stale((got.of_segments ? got.first : got.first >> lg_pages) / 64);
     // relaxed: a guess. A thread that finds the word empty later does the same.

@@ -216,7 +216,7 @@ struct drains : refills<Named> {
   GPUHEAP_COLD uint64_t publish_idle(refill_state& f, span_header header) {
     // publish() ends the relocation of take_idle(). The rest of the memory has one of its own.
     relocations().begin();
-    uint64_t const next = this->publish(f);
+    uint64_t const next = this->publish(f.d, f.old, f.got, f.claimed);
     if (f.claimed.length != header.length()) release_units(shard_word{next}.page(), header, f.claimed.length);
     relocations().end();
     return next;

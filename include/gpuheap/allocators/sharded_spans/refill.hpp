@@ -96,8 +96,7 @@ struct refills : partial_choice<Named> {
         bool emptied = false;
         uint64_t const mask = simt::low_bits(row.length) << row.first, got = whole.take_leaf_only(leaf, mask, emptied);
         if (got == mask) {
-          slow_refill f{d, old, 0, refill_result::of(0, true), {leaf * 64 + row.first, row.length, true, emptied}};
-          return publish(f);
+          return publish(d, old, refill_result::of(0, true), {leaf * 64 + row.first, row.length, true, emptied});
         }
         segments().put_back(leaf, got, emptied);
         if (!large && !d.is_uniform()) bit = bit_after_loss(c, k);
@@ -146,7 +145,7 @@ struct refills : partial_choice<Named> {
       // No unused memory is left, only freed slots. So the record 0 makes later refills sample partial spans.
       if (f.claimed.first == segment_map::none) failed_reuses_of(d.size_class()).store(0, simt::relaxed);
     }
-    return publish(f);
+    return publish(d, old, f.got, f.claimed);
   }
   // Claims about f.pages pages of unused memory, from the first of these that has enough: whole segments, pages of the first few broken
   // segments, a whole segment to break up, pages of any broken segment. One thread.
@@ -175,32 +174,32 @@ struct refills : partial_choice<Named> {
 
   // ---- from claimed memory to a shard's span
 
-  // Makes a span of f.claimed, if that is memory. Then puts the span, or the span f.got, or none, into the shard, and does the work that
-  // can wait. Returns the span as a shard word of which nothing is claimed; 0 if there is none. One thread, during a relocation if there is
-  // a span.
-  GPUHEAP_COLD uint64_t publish(slow_refill& f) {
-    bool const is_new = f.claimed.first != segment_map::none;
+  // Makes a span of the `claimed` memory, if there is any. Then puts that span, or the span `got`, or none, into the shard, and does the work
+  // that can wait. `got` also says whether a relocation is open, which the call ends. Returns the span as a shard word of which nothing is
+  // claimed; 0 if there is none. One thread.
+  GPUHEAP_COLD uint64_t publish(demand d, shard_word old, refill_result got, segment_map::claim claimed) {
+    bool const is_new = claimed.first != segment_map::none;
     unsigned length = 0, left = 0;
-    shard_word const next = is_new ? prepare(f, length) : f.got.span();
-    install(f.d, f.old, next);
-    if (is_new) left = finish_new_span(f.d, f.claimed, length);
-    if (f.got.is_stale()) this->clear_stale_partial(at.partial_tree(f.d.size_class()), f.d.size_class(), next.page() / 64);
-    retire(f.d, f.old, next, f.got.is_open());
+    shard_word const next = is_new ? prepare(d, old, claimed, length) : got.span();
+    install(d, old, next);
+    if (is_new) left = finish_new_span(d, claimed, length);
+    if (got.is_stale()) this->clear_stale_partial(at.partial_tree(d.size_class()), d.size_class(), next.page() / 64);
+    retire(d, old, next, got.is_open());
     // Only now, since it needs the result of an atomic, for which the relocation's end has waited.
     if (is_new) segments().note_free(left);
     return next.bits;
   }
   // Makes a span of the claimed memory. Returns its shard word, and the units of the memory that the span has.
-  GPUHEAP_FN shard_word prepare(slow_refill const& f, unsigned& length) {
-    bool const of_segments = f.claimed.of_segments;
-    unsigned const c = f.d.size_class(), page = of_segments ? f.claimed.first << at.lg_pages : f.claimed.first;
-    unsigned const num_slots = at.span_slots(c, f.claimed.length, of_segments);
-    length = of_segments ? f.claimed.length : at.units_for(c, num_slots, false);
+  GPUHEAP_FN shard_word prepare(demand d, shard_word old, segment_map::claim claimed, unsigned& length) {
+    bool const of_segments = claimed.of_segments;
+    unsigned const c = d.size_class(), page = of_segments ? claimed.first << at.lg_pages : claimed.first;
+    unsigned const num_slots = at.span_slots(c, claimed.length, of_segments);
+    length = of_segments ? claimed.length : at.units_for(c, num_slots, false);
     // relaxed, all: published by the exchange of the shard word.
     at.header(page).fetch_add(span_header::to_new_span(c, length, of_segments), simt::relaxed);
     at.slots_of(page).prepare(num_slots);
-    bool const is_successor = f.old.has_span() && f.d.lg_shards() != 0;
-    this->write_tags(page, of_segments, span_tag::of_slots(c, length, f.d.shard(), true).as_successor(is_successor), length);
+    bool const is_successor = old.has_span() && d.lg_shards() != 0;
+    this->write_tags(page, of_segments, span_tag::of_slots(c, length, d.shard(), true).as_successor(is_successor), length);
     return shard_word::of_span(page, num_slots);
   }
   // Replaces the shard word `old`, which other claims have raised meanwhile: by the span `next` with d.wanted() claims made; by 0 if there
