@@ -174,9 +174,9 @@ struct refills : partial_choice<Named> {
 
   // ---- from claimed memory to a shard's span
 
-  // Makes a span of the `claimed` memory, if there is any. Then puts that span, or the span `got`, or none, into the shard, and does the work
-  // that can wait. `got` also says whether a relocation is open, which the call ends. Returns the span as a shard word of which nothing is
-  // claimed; 0 if there is none. One thread.
+  // Makes a span of the `claimed` memory, if there is any. Then puts that span, or the span `got`, or none, into the shard, and does the
+  // work that can wait. `got` also says whether a relocation is open, which the call ends. Returns the span as a shard word of which
+  // nothing is claimed; 0 if there is none. One thread.
   GPUHEAP_COLD uint64_t publish(demand d, shard_word old, refill_result got, segment_map::claim claimed) {
     bool const is_new = claimed.first != segment_map::none;
     unsigned length = 0, left = 0;
