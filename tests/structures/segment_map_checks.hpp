@@ -194,7 +194,7 @@ struct claim_beside_grabbers {
     } else {
       lazy_relocation relocation{told.claims};
       got = map.claim_segments(4u << map.lg_pages, 64, 0, relocation);
-      if (got.first != segment_map::none) map.finish_claim(got);
+      if (got.first != segment_map::none) map.note_free(map.finish_claim(got));
       relocation.end();
     }
     if (got.first != segment_map::none) {
@@ -211,7 +211,7 @@ struct claim_beside_grabbers {
     if (whole_first) got = map.break_segment(n, 0, relocation);
     if (got.first == segment_map::none) got = map.claim_pages(n, 1, ~0u, 0, relocation);
     if (got.first == segment_map::none && !whole_first) got = map.break_segment(n, 0, relocation);
-    if (got.first != segment_map::none) map.finish_claim(got);
+    if (got.first != segment_map::none) map.note_free(map.finish_claim(got));
     relocation.end();
     return got;
   }

@@ -32,7 +32,7 @@ struct claim_one {
     if (order.what == claim_kind::segments) got = map.claim_segments(order.n, 64, order.spread, relocation);
     if (order.what == claim_kind::pages) got = map.claim_pages(order.n, order.least, order.looks, order.spread, relocation);
     if (order.what == claim_kind::broken) got = map.break_segment(order.n, order.spread, relocation);
-    if (got.first != segment_map::none && order.finish_claim) map.finish_claim(got);
+    if (got.first != segment_map::none && order.finish_claim) map.note_free(map.finish_claim(got));
     *out = {got, relocation.open};
     relocation.end();
   }

@@ -25,7 +25,7 @@ struct any_claim {
     return claim_of(claim_span(map, n, alignment, phase, relocations), n);
   }
   [[nodiscard]] GPUHEAP_FN segment_map::claim finished(segment_map::claim got, lazy_relocation& relocation) const {
-    if (got.first != segment_map::none) map.finish_claim(got);
+    if (got.first != segment_map::none) map.note_free(map.finish_claim(got));
     relocation.end();
     return got;
   }

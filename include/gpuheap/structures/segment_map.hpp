@@ -102,12 +102,18 @@ struct segment_map {
   }
 
   // Subtracts the claimed pages from num_free, and clears the stale summary bit of `whole`. Called once for each claim that got something,
-  // while its relocation is open.
-  GPUHEAP_FN void finish_claim(claim got) const {
-    count_claimed(got.of_segments ? got.length << lg_pages : got.length);
+  // while its relocation is open. Returns the number of free pages that are left, for note_free().
+  [[nodiscard]] GPUHEAP_FN unsigned finish_claim(claim got) const {
+    unsigned const left = subtract_free(got.of_segments ? got.length << lg_pages : got.length);
     if (got.stale) whole.clear_stale((got.of_segments ? got.first : got.first >> lg_pages) / 64);
     // relaxed: a guess. A thread that finds the word empty later does the same.
     if (!got.of_segments && pages_of(got.first >> lg_pages).load(simt::relaxed) == 0) leave_broken(got.first >> lg_pages);
+    return left;
+  }
+  // Lowers least_free to `left`, if it is higher. Called after each subtraction from num_free, at any later moment of the same call.
+  GPUHEAP_FN void note_free(unsigned left) const {
+    // relaxed: a hint.
+    simt::global_ref<unsigned>{*least_free}.fetch_min(left, simt::relaxed);
   }
 
   // Claims up to n contiguous pages, and at least `least`, in one of the first `segments_left` broken segments that it finds.
@@ -204,7 +210,7 @@ struct segment_map {
     make_broken(s);
   }
   // Puts back the segments `got` of leaf i, because a claim got fewer than it wanted.
-  GPUHEAP_FN void put_back(unsigned i, word got, bool emptied) const {
+  GPUHEAP_COLD void put_back(unsigned i, word got, bool emptied) const {
     if (emptied) whole.clear_stale(i);
     if (got != 0) whole.set_mask(i, got);
   }
@@ -234,10 +240,9 @@ struct segment_map {
     unsigned const in_leaf = 64 - first % 64;
     return simt::low_bits(n < in_leaf ? n : in_leaf) << (first % 64);
   }
-  GPUHEAP_FN void count_claimed(unsigned n) const {
-    // relaxed: hints. The claim itself is ordered by its word.
-    unsigned const left = simt::global_ref<unsigned>{*num_free}.fetch_sub(n, simt::relaxed) - n;
-    simt::global_ref<unsigned>{*least_free}.fetch_min(left, simt::relaxed);
+  [[nodiscard]] GPUHEAP_FN unsigned subtract_free(unsigned n) const {
+    // relaxed: a hint. The claim itself is ordered by its word.
+    return simt::global_ref<unsigned>{*num_free}.fetch_sub(n, simt::relaxed) - n;
   }
 
   // ---- extents
@@ -340,7 +345,7 @@ struct segment_map {
       }
       taken += got;
     }
-    count_claimed(n);
+    note_free(subtract_free(n));
     return true;
   }
   // Makes n pages from `first` on free: whole segments by their leaves, the pages of broken segments by put_mask().

@@ -50,6 +50,12 @@ MUTANTS = [
         "if (at.shard(c, k).compare_exchange(seen, 0, simt::consume_release, simt::consume)) return w.bits;",
         "at.shard(c, k).store(0, simt::consume_release);\n      return w.bits;",
     ),
+    Mutant(
+        "a class is erased while a span of it is used up",
+        DRAIN,
+        "if (shard_word{word}.holds_a_span()) return true;",
+        "if (shard_word{word}.has_room() || shard_word{word}.is_being_reset()) return true;",
+    ),
     Mutant("what a split span gives back keeps its tags", DRAIN, "    this->clear_tags(page, h.of_segments(), kept, length, 1);\n", ""),
     Mutant(
         "a split span counts no group that became free by it",

@@ -157,16 +157,29 @@ struct control : large_allocations<Named> {
   // the claim of the group's leader returned `claimed_bits`. Returns the lane's slot, or nullptr.
   //
   // Nearly all warps that come here wait while one thread refills their shard, and then claim again. This function does that and no more,
-  // in little code, since whole launches come here at once. A group that has the duty and contains all lanes of `here` calls
-  // refill_for_all(). If a group has anything else to do, the whole warp calls malloc_slow().
-  GPUHEAP_FN void* wait_and_claim(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
+  // in little code, since whole launches come here at once. A group that has the duty and contains all lanes of `here` refills the shard at
+  // once. If a group has anything else to do, the whole warp calls malloc_slow().
+  GPUHEAP_FN void* serve_lanes(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
+    // The lanes of one group have the same `group` and the same claim, so all lanes of `here` take the same branch.
+    if (group == here && shard_word{claimed_bits}.duty_of(warp_group{group}.size()) && !shard_word{claimed_bits}.is_reused())
+      return serve_by_refill(here, d, claimed_bits);
+    return wait_and_claim(here, group, d, claimed_bits);
+  }
+  // The same for a group that contains all lanes of `here`, and whose claim has the duty to refill a shard that is idle or has a new span.
+  GPUHEAP_FN void* serve_by_refill(lane_mask here, demand d, uint64_t claimed_bits) {
+    refilled const got = refill_for_all(here, d, claimed_bits);
+    if (got.all) return got.slot;
+    return malloc_slow(here, got.slot == nullptr ? here : 0, d.at(d.size_class(), d.shard(), 0), claimed_bits, got.begun.takes_slow_path(),
+                       got.slot, got.begun);
+  }
+  // The same for all other groups.
+  GPUHEAP_COLD void* wait_and_claim(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
     warp_group const g{group};
     shard_word claimed{claimed_bits};
     unsigned const c = d.size_class();
     unsigned k = d.shard();
     bool has_claim = true;
     void* result = nullptr;
-    refill_result begun{};
     // No lane's shard has a span. Either another thread refills the shard, or no memory is left and the class was refused already.
     if (simt::all_of(here, !claimed.has_span() && !claimed.is_idle())) {
       unsigned const refused = g.leads() && refused_already(c);
@@ -179,13 +192,7 @@ struct control : large_allocations<Named> {
       if (simt::all_of(here, result != nullptr)) return result;
       bool const duty = has_claim && claimed.duty_of(g.size()), other_things = claimed.is_reused() || claimed.is_idle() || duty;
       if (simt::any_of(here, result == nullptr && other_things) || polls == Tuning.wait_polls) {
-        if (simt::all_of(here, group == here && duty && !claimed.is_reused())) {
-          refilled const got = refill_for_all(here, d.at(c, k, 0), claimed.bits);
-          result = got.slot;
-          begun = got.begun;
-          if (simt::all_of(here, result != nullptr)) return result;
-          has_claim = begun.takes_slow_path();
-        }
+        if (simt::all_of(here, group == here && duty && !claimed.is_reused())) return serve_by_refill(here, d.at(c, k, 0), claimed.bits);
         break;
       }
       // Polls another shard, unless all shards of the class reach their ends together, or this one is overclaimed.
@@ -208,32 +215,34 @@ struct control : large_allocations<Named> {
       // All lanes acquire what the leader acquired.
       simt::sync_warp(here);
     }
-    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result, begun);
+    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result, {});
   }
-  // A lane's slot, or nullptr. `begun`: the answer of refill() if the slow path is due; then no lane has a slot.
+  // A lane's slot, or nullptr. `begun`: the answer of refill() if the slow path is due; then no lane has a slot. `all`: all lanes have
+  // slots.
   struct refilled {
     void* slot;
     refill_result begun;
+    bool all;
   };
   // Serves the lanes of `here`, which are one group, and none of which has a slot. The group's claim returned `claimed_bits`, and has the
   // duty to refill its shard, which is idle or has a new span. This function keeps in registers what malloc_slow() keeps in the frame,
   // because other warps wait for it.
-  GPUHEAP_COLD refilled refill_for_all(lane_mask here, demand d, uint64_t claimed_bits) {
+  GPUHEAP_FN refilled refill_for_all(lane_mask here, demand d, uint64_t claimed_bits) {
     shard_word const claimed{claimed_bits};
     warp_group const g{here};
-    unsigned const c = d.size_class(), slot = claimed.next() + g.rank();
-    // The first lanes get the last slots of the span that ends, the other lanes get the first slots of the next span.
-    void* result = claimed.has_room() && slot < claimed.num_slots() ? at.address(claimed.page(), slot, c) : nullptr;
-    lane_mask const left = simt::ballot(here, result == nullptr);
+    // The first lanes get the `last` slots of the span that ends, the other lanes get the first slots of the next span.
+    unsigned const c = d.size_class(), last = claimed.has_room() ? claimed.num_slots() - claimed.next() : 0, wanted = g.size() - last;
     uint64_t bits = 0;
-    if (g.leads()) bits = this->refill(d.at(c, d.shard(), simt::popcount(left)), claimed);
+    if (g.leads()) bits = this->refill(d.at(c, d.shard(), wanted), claimed);
     refill_result const got{simt::shuffle(here, bits, g.leader())};
     // All lanes acquire what the leader acquired with the span.
     simt::sync_warp(here);
-    if (got.takes_slow_path()) return {nullptr, got};
-    unsigned const first = warp_group{left}.rank();
-    if (result == nullptr && first < got.span().num_slots()) result = at.address(got.span().page(), first, c);
-    return {result, {}};
+    if (got.takes_slow_path()) return {nullptr, got, false};
+    unsigned const num_slots = got.span().num_slots(), rank = g.rank();
+    bool const is_last = rank < last;
+    unsigned const page = is_last ? claimed.page() : got.span().page(), slot = is_last ? claimed.next() + rank : rank - last;
+    void* const result = is_last || slot < num_slots ? at.address(page, slot, c) : nullptr;
+    return {result, {}, wanted <= num_slots};
   }
   // The shard that a group polls after shard k, of 2^lg shards.
   [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned polls) {
@@ -372,10 +381,10 @@ struct control : large_allocations<Named> {
 
 // ---- functions that malloc calls out of line, since it is inlined itself
 
-// See wait_and_claim().
+// See serve_lanes().
 template <class Named>
 GPUHEAP_COLD void* malloc_far(control<Named>* heap, lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
-  return heap->wait_and_claim(here, group, d, claimed_bits);
+  return heap->serve_lanes(here, group, d, claimed_bits);
 }
 // See malloc_large().
 template <class Named>

@@ -130,9 +130,9 @@ struct drains : refills<Named> {
   };
   using refill_state = typename refills<Named>::slow_refill;
   // Takes an idle span of another class for each lane whose `offered`, the result of its refill(), says so. All lanes of `here` call, each
-  // on its own heap, and work for one such lane after the other. `f`: the lane's refill. If it gets a span, f.got is the span, a relocation
-  // is open, and the result is the header that the span had: the caller calls publish_idle(). Otherwise the result is 0, and f.got says
-  // whether a relocation is open.
+  // on its own heap, and work for one such lane after the other. `f`: the lane's refill. If it gets a span, f.claimed is the span's memory,
+  // a relocation is open, and the result is the header that the span had: the caller calls publish_idle(). Otherwise the result is 0, and
+  // f.got says whether a relocation is open.
   GPUHEAP_COLD uint64_t take_idle_spans(lane_mask here, refill_state& f, refill_result offered) {
     uint64_t taken = 0;
     GPUHEAP_NO_UNROLL
@@ -187,8 +187,8 @@ struct drains : refills<Named> {
     return best;
   }
   // Takes the idle span of `w` from its shard, `where` = {class : 6, shard : 4}, for the refill f, which needs `pages` pages. Opens a
-  // relocation, unless f.got says that one is open. Returns the span's header, and f.got is the new span. Returns 0 if the span was gone,
-  // or if it does not suit the refill's class, and became free. The thread with the refill duty.
+  // relocation, unless f.got says that one is open. Returns the span's header, and f.claimed is the memory of the new span. Returns 0 if
+  // the span was gone, or if it does not suit the refill's class, and became free. The thread with the refill duty.
   GPUHEAP_COLD uint64_t take_idle(refill_state& f, unsigned pages, shard_word w, unsigned where) {
     if (!f.got.is_open()) relocations().begin();
     f.got = refill_result::of(0, true);
@@ -209,7 +209,6 @@ struct drains : refills<Named> {
     segments().count_free(kept << lg_unit);
     held_pages(where >> 4).fetch_sub(kept << lg_unit, simt::relaxed);
     f.claimed = {page >> lg_unit, kept, of_segments, false};
-    f.got = refill_result::of(this->prepare(f).bits, true);
     return h.bits;
   }
   // Publishes the span that take_idle() got, and releases the rest of its memory. `header`: the result of take_idle(). Returns the span as
@@ -217,14 +216,15 @@ struct drains : refills<Named> {
   GPUHEAP_COLD uint64_t publish_idle(refill_state& f, span_header header) {
     // publish() ends the relocation of take_idle(). The rest of the memory has one of its own.
     relocations().begin();
-    uint64_t const next = this->publish(f);
+    uint64_t const next = this->publish(f.d, f.old, f.got, f.claimed);
     if (f.claimed.length != header.length()) release_units(shard_word{next}.page(), header, f.claimed.length);
     relocations().end();
     return next;
   }
 
-  // Whether a shard of class c has a span. A span that is being reset counts, since it leaves its shard only for a moment. A shard that is
-  // being refilled does not count: the thread that refills it adds the class when the span is there, and has a relocation open until then.
+  // Whether a shard of class c has a span. A span that is being reset counts, since it leaves its shard only for a moment. A span that is
+  // used up counts, since it stays in its shard until a refill replaces it: so that refill does not add the class. A shard that has no span
+  // does not count, even if it is being refilled: the refill adds the class when the span is there, and has a relocation open until then.
   [[nodiscard]] GPUHEAP_FN bool holds_a_span(unsigned c) {
     GPUHEAP_NO_UNROLL
     for (unsigned k = 0; k < at.num_shards(); k += 4) {

@@ -292,20 +292,25 @@ template <tuning Tuning>
 // Where the fast path looks for a row of n segments: first in `leaf`, from `bit` on; if that is taken, `step` leaves further on, and so
 // forth.
 struct row_place {
-  unsigned leaf, bit, step;
+  unsigned leaf, bit = 0, step = 1;
 };
+// x modulo `leaves`, without a division in the common case.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned wrap(unsigned x, unsigned leaves) { return x < leaves ? x : x % leaves; }
 // The place for shard k of class c. `low_leaves`: a bit for each of the first 64 leaves that may have a free segment.
 //
 // Where the lanes of a large launch ask for several classes, the rows lie `apart`: each class and shard begins in another leaf, since
-// claims of one leaf contend. Otherwise memory is taken from the lowest place on, and the rows of several shards lie side by side: 64 / n
-// in a leaf.
+// claims of one leaf contend. Otherwise memory is taken from the lowest place on. If the launch uses several shards, their rows then lie
+// `side_by_side`: 64 / n in a leaf.
 [[nodiscard]] GPUHEAP_HD constexpr row_place place_row(unsigned n, unsigned c, unsigned k, unsigned num_shards, unsigned leaves,
-                                                       uint64_t low_leaves, bool apart, bool several_shards) {
-  bool const side_by_side = several_shards && !apart;
-  unsigned const nth = side_by_side ? k : 0, leaves_before = nth / (64 / n), all_rows = side_by_side ? num_shards / (64 / n) : 0;
-  unsigned const step = all_rows % leaves;
-  return {apart || low_leaves == 0 ? first_leaf(c, k, leaves) : (simt::lowest_bit(low_leaves) + leaves_before) % leaves,
-          (nth - leaves_before * (64 / n)) * n, step == 0 ? 1 : step};
+                                                       uint64_t low_leaves, bool apart, bool side_by_side) {
+  row_place place{apart || low_leaves == 0 ? first_leaf(c, k, leaves) : wrap(simt::lowest_bit(low_leaves), leaves)};
+  if (side_by_side) {
+    unsigned const rows = 64 / n, leaves_before = k / rows, step = wrap(num_shards / rows, leaves);
+    if (low_leaves != 0) place.leaf = wrap(place.leaf + leaves_before, leaves);
+    place.bit = (k - leaves_before * rows) * n;
+    if (step != 0) place.step = step;
+  }
+  return place;
 }
 
 // The bit of a leaf from which on the refill of shard k of class c looks, once it has lost a row to another refill. In a small launch whose

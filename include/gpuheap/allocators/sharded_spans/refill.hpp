@@ -76,8 +76,10 @@ struct refills : partial_choice<Named> {
         refill_result::on_slow_path(over != 0 ? over : plan.pages, plan.reuses, plan.memory_is_low, old.has_span(), cursor, over != 0);
     unsigned n = plan.segments;
     if (n == 0) return slow_path.bits;
-    row_place const place = place_row(n, c, k, at.num_shards(), leaves, low_leaves, large && !d.is_uniform(), d.lg_shards() != 0);
+    bool const apart = large && !d.is_uniform(), side_by_side = !apart && d.lg_shards() != 0;
+    row_place const place = place_row(n, c, k, at.num_shards(), leaves, low_leaves, apart, side_by_side);
     unsigned leaf = place.leaf, bit = place.bit, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
+    lazy_relocation relocation{relocations()};
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
     // A claim fails only if another thread takes a segment of the row, which is that thread's progress.
     GPUHEAP_NO_UNROLL
@@ -88,31 +90,27 @@ struct refills : partial_choice<Named> {
       if (row.length == 0) {
         if (looks == looks_for_row && n > 1) n >>= 1;
         if (looks++ == looks_for_row + looks_for_half) break;
-        // The loads of four leaves are in flight together.
-        uint64_t ahead[4];
-        for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf((leaf + (j + 1) * place.step) % leaves).load(simt::relaxed);
-        unsigned j = 0;
-        // Ends: `j` rises to 3.
-        while (j < 3 && find_row(ahead[j], n, bit, large).length == 0) ++j;
-        leaf = (leaf + (j + 1) * place.step) % leaves;
-        bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
       } else {
         // This relocation is also the old span's, from the exchange of the shard word until that span is listed.
-        relocations().begin();
+        relocation.begin();
         bool emptied = false;
         uint64_t const mask = simt::low_bits(row.length) << row.first, got = whole.take_leaf_only(leaf, mask, emptied);
         if (got == mask) {
-          slow_refill f{d, old, 0, refill_result::of(0, true), {leaf * 64 + row.first, row.length, true, emptied}};
-          f.got = refill_result::of(prepare(f).bits, true);
-          return publish(f);
+          return publish(d, old, refill_result::of(0, true), {leaf * 64 + row.first, row.length, true, emptied});
         }
         segments().put_back(leaf, got, emptied);
-        relocations().end();
-        leaf = (leaf + place.step) % leaves;
-        bits = whole.leaf(leaf).load(simt::relaxed);
         if (!large && !d.is_uniform()) bit = bit_after_loss(c, k);
       }
+      // On to the next leaf that has a row, of four. Their loads are in flight together.
+      uint64_t ahead[4];
+      for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf((leaf + (j + 1) * place.step) % leaves).load(simt::relaxed);
+      unsigned j = 0;
+      // Ends: `j` rises to 3.
+      while (j < 3 && find_row(ahead[j], n, bit, large).length == 0) ++j;
+      leaf = (leaf + (j + 1) * place.step) % leaves;
+      bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
     }
+    relocation.end();
     return slow_path.bits;
   }
 
@@ -125,7 +123,6 @@ struct refills : partial_choice<Named> {
     unsigned pages;
     refill_result got;
     segment_map::claim claimed;
-    unsigned length = 0;  // units of the claimed memory that the new span has
   };
   // Refills the shard after refill() returned `how`, which says that the slow path is due. `reused`: the result of acquire_best_partial(),
   // if `how` said that the group may reuse a span. Returns the span as refill() does.
@@ -146,12 +143,12 @@ struct refills : partial_choice<Named> {
             .store(reuse_failures{failed_reuses_of(d.size_class()).load(simt::relaxed)}.one_more(simt::launch_id()).bits, simt::relaxed);
       claim_for(f);
       // No unused memory is left, only freed slots. So the record 0 makes later refills sample partial spans.
-      if (!f.got.span().has_span()) failed_reuses_of(d.size_class()).store(0, simt::relaxed);
+      if (f.claimed.first == segment_map::none) failed_reuses_of(d.size_class()).store(0, simt::relaxed);
     }
-    return publish(f);
+    return publish(d, old, f.got, f.claimed);
   }
   // Claims about f.pages pages of unused memory, from the first of these that has enough: whole segments, pages of the first few broken
-  // segments, a whole segment to break up, pages of any broken segment. f.got becomes the new span, if there is one. One thread.
+  // segments, a whole segment to break up, pages of any broken segment. One thread.
   GPUHEAP_FN void claim_for(slow_refill& f) {
     unsigned const c = f.d.size_class(), most = 1u << at.lg_pages, pages = f.pages < most ? f.pages : most;
     lazy_relocation relocation{relocations(), f.got.is_open()};
@@ -166,8 +163,7 @@ struct refills : partial_choice<Named> {
                                            step == 1 ? few_segments : ~0u, spread(f.d), relocation);
       }
     }
-    uint64_t const span = f.claimed.first == segment_map::none ? 0 : prepare(f).bits;
-    f.got = refill_result::of(span, relocation.open);
+    f.got = refill_result::of(0, relocation.open);
   }
   static constexpr unsigned few_segments = 3;
   // The seed of the place where a claim begins. 0 stands for the lowest place, where the claims of small launches begin. The claims of a
@@ -178,46 +174,54 @@ struct refills : partial_choice<Named> {
 
   // ---- from claimed memory to a shard's span
 
-  // Makes a span of the claimed memory, for publish(). Returns its shard word. One thread, during a relocation.
-  GPUHEAP_COLD shard_word prepare(slow_refill& f) {
-    bool const of_segments = f.claimed.of_segments;
-    unsigned const c = f.d.size_class(), page = of_segments ? f.claimed.first << at.lg_pages : f.claimed.first;
-    unsigned const num_slots = at.span_slots(c, f.claimed.length, of_segments);
-    unsigned const length = of_segments ? f.claimed.length : at.units_for(c, num_slots, false);
-    f.length = length;
+  // Makes a span of the `claimed` memory, if there is any. Then puts that span, or the span `got`, or none, into the shard, and does the
+  // work that can wait. `got` also says whether a relocation is open, which the call ends. Returns the span as a shard word of which
+  // nothing is claimed; 0 if there is none. One thread.
+  GPUHEAP_COLD uint64_t publish(demand d, shard_word old, refill_result got, segment_map::claim claimed) {
+    bool const is_new = claimed.first != segment_map::none;
+    unsigned length = 0, left = 0;
+    shard_word const next = is_new ? prepare(d, old, claimed, length) : got.span();
+    install(d, old, next);
+    if (is_new) left = finish_new_span(d, claimed, length);
+    if (got.is_stale()) this->clear_stale_partial(at.partial_tree(d.size_class()), d.size_class(), next.page() / 64);
+    retire(d, old, next, got.is_open());
+    // Only now, since it needs the result of an atomic, for which the relocation's end has waited.
+    if (is_new) segments().note_free(left);
+    return next.bits;
+  }
+  // Makes a span of the claimed memory. Returns its shard word, and the units of the memory that the span has.
+  GPUHEAP_FN shard_word prepare(demand d, shard_word old, segment_map::claim claimed, unsigned& length) {
+    bool const of_segments = claimed.of_segments;
+    unsigned const c = d.size_class(), page = of_segments ? claimed.first << at.lg_pages : claimed.first;
+    unsigned const num_slots = at.span_slots(c, claimed.length, of_segments);
+    length = of_segments ? claimed.length : at.units_for(c, num_slots, false);
     // relaxed, all: published by the exchange of the shard word.
     at.header(page).fetch_add(span_header::to_new_span(c, length, of_segments), simt::relaxed);
     at.slots_of(page).prepare(num_slots);
-    bool const is_successor = f.old.has_span() && f.d.lg_shards() != 0;
-    this->write_tags(page, of_segments, span_tag::of_slots(c, length, f.d.shard(), true).as_successor(is_successor), length);
+    bool const is_successor = old.has_span() && d.lg_shards() != 0;
+    this->write_tags(page, of_segments, span_tag::of_slots(c, length, d.shard(), true).as_successor(is_successor), length);
     return shard_word::of_span(page, num_slots);
   }
-  // Puts the span f.got, or none, into the shard, and then does the work that can wait. Returns the span as a shard word of which nothing
-  // is claimed; 0 if there is none.
-  GPUHEAP_COLD uint64_t publish(slow_refill& f) {
-    install(f.d, f.got.span());
-    if (f.claimed.first != segment_map::none) finish_new_span(f.d, f.claimed, f.length);
-    if (f.got.is_stale()) this->clear_stale_partial(at.partial_tree(f.d.size_class()), f.d.size_class(), f.got.span().page() / 64);
-    uint64_t const next = f.got.span().bits;
-    retire(f.d, f.old, f.got.span(), f.got.is_open());
-    return next;
-  }
-  // Replaces the shard word: by the span `next` with d.wanted() claims made; by 0 if there is no span, or these are all of its claims.
-  GPUHEAP_FN void install(demand d, shard_word next) {
+  // Replaces the shard word `old`, which other claims have raised meanwhile: by the span `next` with d.wanted() claims made; by 0 if there
+  // is no span, or these are all of its claims.
+  GPUHEAP_FN void install(demand d, shard_word old, shard_word next) {
     unsigned const c = d.size_class(), k = d.shard();
     bool const used_up = next.next() + d.wanted() >= next.num_claims();
     if (used_up && next.is_reused()) relocations().begin();  // end_reuse() ends it
     // consume_release: publishes the span's header, bits and tags to the threads that claim, and acquires earlier claims.
     at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::consume_release);
-    if (!used_up) active_classes().add(c);
+    // A shard whose span is used up still holds that span until the exchange, so its class is in the set, or the thread that put the old
+    // span there adds it: see erase_if_inactive().
+    if (!used_up && !old.has_span()) active_classes().add(c);
   }
   // The work that can wait until a new span is in use: counts its pages, clears stale summary bits, and releases claimed pages that the
-  // span has no use for.
-  GPUHEAP_FN void finish_new_span(demand d, segment_map::claim got, unsigned length) {
-    segments().finish_claim(got);
+  // span has no use for. Returns the number of free pages, for note_free().
+  GPUHEAP_FN unsigned finish_new_span(demand d, segment_map::claim got, unsigned length) {
+    unsigned const left = segments().finish_claim(got);
     if (length < got.length) segments().release_pages(got.first + length, got.length - length, relocations());
     // relaxed: a hint.
     held_pages(d.size_class()).fetch_add(got.of_segments ? length << at.lg_pages : length, simt::relaxed);
+    return left;
   }
   // Deactivates the spans that no shard holds any more: the old span, and the next span if install() claimed all of its slots. end_reuse()
   // deactivates reused spans.
