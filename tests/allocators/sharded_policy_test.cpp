@@ -345,7 +345,7 @@ TEST(ShardedPolicy, EveryPlaceLiesInTheTree) {
         ASSERT_LT(sharded::first_leaf(c, k, leaves), leaves);
         for (bool const apart : {false, true}) {
           for (std::uint64_t const low : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << ((leaves - 1) % 64)}) {
-            sharded::row_place const place = sharded::place_row(1 + c % 64, c, k, 16, leaves, low, apart, k % 2 == 0);
+            sharded::row_place const place = sharded::place_row(1 + c % 64, c, k, 16, leaves, low, apart, !apart && k % 2 == 0);
             ASSERT_LT(place.leaf, leaves);
             ASSERT_LT(place.bit, 64u);
             ASSERT_TRUE(place.step >= 1 && (place.step < leaves || leaves == 1));

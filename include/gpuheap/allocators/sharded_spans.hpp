@@ -309,6 +309,7 @@ class basic_sharded_spans {
     simt::copy(&least_free, &control_->least_free, sizeof least_free, stream);
     simt::synchronize(stream);
     if (pages - least_free > peak_held) peak_held = pages - least_free;
+    if (pages - num_free > peak_held) peak_held = pages - num_free;  // a running kernel subtracts from num_free first
     return {simt::size_t{pages - num_free} << at_.page_shift,
             metadata_bytes_ != 0 ? metadata_bytes_ : parts().metadata_bytes(pages >> at_.lg_pages),
             simt::size_t{peak_held} << at_.page_shift};

@@ -110,7 +110,7 @@ struct segment_map {
     if (!got.of_segments && pages_of(got.first >> lg_pages).load(simt::relaxed) == 0) leave_broken(got.first >> lg_pages);
     return left;
   }
-  // Lowers least_free to `left`, if it is higher. Called after each subtraction from num_free, at any later moment of the same call.
+  // Lowers least_free to `left`, if it is higher. Called once after each claim, with what subtract_free() or finish_claim() returned.
   GPUHEAP_FN void note_free(unsigned left) const {
     // relaxed: a hint.
     simt::global_ref<unsigned>{*least_free}.fetch_min(left, simt::relaxed);

@@ -156,9 +156,8 @@ struct control : large_allocations<Named> {
   // Serves or refuses the lanes of `here`, where the claims of their groups did not serve all of them. A lane's `group` has the demand `d`;
   // the claim of the group's leader returned `claimed_bits`. Returns the lane's slot, or nullptr.
   //
-  // Nearly all warps that come here wait while one thread refills their shard, and then claim again. This function does that and no more,
-  // in little code, since whole launches come here at once. A group that has the duty and contains all lanes of `here` refills the shard at
-  // once. If a group has anything else to do, the whole warp calls malloc_slow().
+  // A group that contains all lanes of `here`, and has the duty at a shard that is idle or whose span is new, refills the shard at once,
+  // since other warps wait for it.
   GPUHEAP_FN void* serve_lanes(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
     // The lanes of one group have the same `group` and the same claim, so all lanes of `here` take the same branch.
     if (group == here && shard_word{claimed_bits}.duty_of(warp_group{group}.size()) && !shard_word{claimed_bits}.is_reused())
@@ -172,7 +171,9 @@ struct control : large_allocations<Named> {
     return malloc_slow(here, got.slot == nullptr ? here : 0, d.at(d.size_class(), d.shard(), 0), claimed_bits, got.begun.takes_slow_path(),
                        got.slot, got.begun);
   }
-  // The same for all other groups.
+  // The same for all other groups. Nearly all warps that come here wait while one thread refills their shard, and then claim again. This
+  // function does that and no more, in little code, since whole launches come here at once. If a group has anything else to do, the whole
+  // warp calls malloc_slow().
   GPUHEAP_COLD void* wait_and_claim(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
     warp_group const g{group};
     shard_word claimed{claimed_bits};

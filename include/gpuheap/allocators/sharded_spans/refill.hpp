@@ -5,7 +5,7 @@
 //
 //   refill()            loads the input of plan_refill() (policy.hpp), and claims a row of whole segments as planned
 //   refill_slowly()     if refill() claimed none: uses a partial span (partial.hpp), or claims segments or pages anywhere
-//   publish()           puts the span into the shard by one exchange, then does the work that no thread waits for
+//   publish()           makes the span, puts it into the shard by one exchange, then does the work that no thread waits for
 //
 // From its claim, or from its removal from the partial list, until the exchange, no thread finds the new span. From the exchange until the
 // old span is listed, no thread finds the old span. A relocation is open during both.
@@ -81,7 +81,7 @@ struct refills : partial_choice<Named> {
     unsigned leaf = place.leaf, bit = place.bit, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
     lazy_relocation relocation{relocations()};
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
-    // A claim fails only if another thread takes a segment of the row, which is that thread's progress.
+    // A claim fails only if other threads have taken segments of the row. Of the claims that meet in a leaf, the first gets its row.
     GPUHEAP_NO_UNROLL
     for (unsigned passes = 0; passes < 32; ++passes) {
       free_row const row = find_row(bits, n, bit, large);
@@ -103,11 +103,11 @@ struct refills : partial_choice<Named> {
       }
       // On to the next leaf that has a row, of four. Their loads are in flight together.
       uint64_t ahead[4];
-      for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf((leaf + (j + 1) * place.step) % leaves).load(simt::relaxed);
+      for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf(wrap(leaf + (j + 1) * place.step, leaves)).load(simt::relaxed);
       unsigned j = 0;
       // Ends: `j` rises to 3.
       while (j < 3 && find_row(ahead[j], n, bit, large).length == 0) ++j;
-      leaf = (leaf + (j + 1) * place.step) % leaves;
+      leaf = wrap(leaf + (j + 1) * place.step, leaves);
       bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
     }
     relocation.end();
@@ -210,8 +210,8 @@ struct refills : partial_choice<Named> {
     if (used_up && next.is_reused()) relocations().begin();  // end_reuse() ends it
     // consume_release: publishes the span's header, bits and tags to the threads that claim, and acquires earlier claims.
     at.shard(c, k).exchange(used_up ? 0 : next.bits + d.wanted(), simt::consume_release);
-    // A shard whose span is used up still holds that span until the exchange, so its class is in the set, or the thread that put the old
-    // span there adds it: see erase_if_inactive().
+    // A shard whose span is used up holds that span until the exchange. So the class is in the set, or a thread that has a relocation open
+    // is about to add it: the thread that put the first of these spans into the shard, or one that erased the class (erase_if_inactive()).
     if (!used_up && !old.has_span()) active_classes().add(c);
   }
   // The work that can wait until a new span is in use: counts its pages, clears stale summary bits, and releases claimed pages that the
@@ -224,7 +224,8 @@ struct refills : partial_choice<Named> {
     return left;
   }
   // Deactivates the spans that no shard holds any more: the old span, and the next span if install() claimed all of its slots. end_reuse()
-  // deactivates reused spans.
+  // deactivates reused spans. Other threads may see the old span inactive before they see the exchange: the word of a used-up span names no
+  // slot that is unclaimed, and no thread drains or resets such a span.
   GPUHEAP_FN void retire(demand d, shard_word old, shard_word next, bool is_open) {
     if (old.has_span() && !old.is_reused()) this->deactivate(old.page(), span_header::active, true);
     if (next.has_span() && next.next() + d.wanted() >= next.num_claims() && !next.is_reused())
