@@ -46,11 +46,11 @@ constexpr unsigned lg_shards_of_large = 6;      // 2^(lg_large_launch - this) wa
 constexpr unsigned lg_segments_per_shard = 3;   // a small launch uses one shard for each 2^this segments that it needs
 constexpr unsigned lg_min_shards = 2;           // log2 of the shards that a large launch may use although it needs little memory
 constexpr unsigned launches_per_span = 4;       // small launches that a new span lasts for, if they use one shard
-constexpr unsigned looks_for_row = 8;       // times that a refill finds its row in none of four leaves, before it accepts half of a row
-constexpr unsigned looks_for_half = 2;      // further such times, before it takes the slow path
-constexpr unsigned looks_for_idle = 8;      // times that a warp looks at four shard words in each lane for an idle span
-constexpr unsigned min_segment_pages = 52;  // a new span of fewer pages shares a segment with other spans
-constexpr unsigned segment_round_up = 48;   // a remainder of 64 - this pages or more becomes another segment
+constexpr unsigned looks_for_row = 8;           // times that a refill finds its row in none of four leaves, before it accepts half of a row
+constexpr unsigned looks_for_half = 2;          // further such times, before it takes the slow path
+constexpr unsigned looks_for_idle = 8;          // times that a warp looks at four shard words in each lane for an idle span
+constexpr unsigned min_segment_pages = 52;      // a new span of fewer pages shares a segment with other spans
+constexpr unsigned segment_round_up = 48;       // a remainder of 64 - this pages or more becomes another segment
 // A tuning as a type with a short name. The name is part of the name of every kernel and function, and every object file contains those.
 struct shipped {
   static constexpr tuning tuned{};
