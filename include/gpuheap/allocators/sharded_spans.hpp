@@ -465,8 +465,8 @@ class basic_sharded_spans {
     if (simt::all_of(here, claimed.serves(g.size()))) return at_.address(claimed.page(), claimed.next() + g.rank(), c);
     // The lanes of a group search together, for slots with the greatest alignment that one of them asked for.
     lg_alignment = greatest(g.mask, lg_alignment);
-    return simt::far_call(&sharded::malloc_far<Named>, control_, here, g.mask,
-                          sharded::demand::of(c, k, 0, g.size(), lg, lg_alignment, sharded::is_uniform(num_here, g.size())), claimed.bits);
+    sharded::demand const d = sharded::demand::of(c, k, 0, g.size(), lg, lg_alignment, sharded::is_uniform(num_here, g.size()));
+    return serve(here, g, d, claimed);
   }
 
   // The greatest `number` of the lanes of `group`. Each number is below 32.
@@ -480,8 +480,16 @@ class basic_sharded_spans {
     // consume: as in malloc_class().
     structures::shard_word const claimed{at_.shard(c, k).fetch_add(1, simt::consume)};
     if (claimed.serves(1)) return at_.address(claimed.page(), claimed.next(), c);
-    return simt::far_call(&sharded::malloc_far<Named>, control_, me, me, sharded::demand::of(c, k, 0, 1, lg, lg_alignment, false),
-                          claimed.bits);
+    return serve(me, structures::warp_group{me}, sharded::demand::of(c, k, 0, 1, lg, lg_alignment, false), claimed);
+  }
+  // Serves or refuses the lanes of `here`, whose claims did not serve all of them. A lane's group `g` has the demand `d` and made the claim
+  // `claimed`. A group that contains all lanes of `here` refills a shard at once that is idle or whose new span ends, since other warps
+  // wait for it.
+  GPUHEAP_FN void* serve(simt::lane_mask here, structures::warp_group g, sharded::demand d, structures::shard_word claimed) const {
+    // The lanes of one group have the same claim, so all lanes of `here` take the same branch.
+    if (g.mask == here && claimed.duty_of(g.size()) && !claimed.is_reused())
+      return simt::far_call(&sharded::malloc_by_refill_far<Named>, control_, here, d, claimed.bits);
+    return simt::far_call(&sharded::malloc_far<Named>, control_, here, g.mask, d, claimed.bits);
   }
 
   // Returns whole pages for `bytes` bytes, of which the first is aligned to `alignment` pages, or nullptr.

@@ -35,6 +35,11 @@ struct search {
   }
 };
 
+template <class Named>
+struct control;
+template <class Named>
+GPUHEAP_COLD void* malloc_by_refill_far(control<Named>* heap, lane_mask here, demand d, uint64_t claimed_bits);
+
 // The control block of a heap: its shared words, and the operations on them.
 template <class Named>
 struct control : large_allocations<Named> {
@@ -153,28 +158,34 @@ struct control : large_allocations<Named> {
     return search::of(0, c0, k, search::untried, missed_nothing ? search::refuse : search::wait).bits;
   }
 
+  // Serves or refuses the lanes of `here`, which are one group with the demand `d`. The group's claim returned `claimed_bits`, and has the
+  // duty to refill its shard, which is idle or has a new span. Returns the lane's slot, or nullptr. This function keeps in registers what
+  // malloc_slow() keeps in the frame, because other warps wait for it.
+  GPUHEAP_FN void* serve_by_refill(lane_mask here, demand d, uint64_t claimed_bits) {
+    shard_word const claimed{claimed_bits};
+    warp_group const g{here};
+    // The first lanes get the `last` slots of the span that ends, the other lanes get the first slots of the next span.
+    unsigned const c = d.size_class(), last = claimed.has_room() ? claimed.num_slots() - claimed.next() : 0, wanted = g.size() - last;
+    uint64_t bits = 0;
+    if (g.leads()) bits = this->refill(d.at(c, d.shard(), wanted), claimed);
+    refill_result const got{simt::shuffle(here, bits, g.leader())};
+    // All lanes acquire what the leader acquired with the span.
+    simt::sync_warp(here);
+    if (got.takes_slow_path()) return malloc_slow(here, here, d.at(c, d.shard(), 0), claimed_bits, true, nullptr, got);
+    unsigned const num_slots = got.span().num_slots(), rank = g.rank();
+    bool const is_last = rank < last;
+    unsigned const page = is_last ? claimed.page() : got.span().page(), slot = is_last ? claimed.next() + rank : rank - last;
+    void* const result = is_last || slot < num_slots ? at.address(page, slot, c) : nullptr;
+    if (wanted <= num_slots) return result;
+    return malloc_slow(here, result == nullptr ? here : 0, d.at(c, d.shard(), 0), claimed_bits, false, result, {});
+  }
   // Serves or refuses the lanes of `here`, where the claims of their groups did not serve all of them. A lane's `group` has the demand `d`;
   // the claim of the group's leader returned `claimed_bits`. Returns the lane's slot, or nullptr.
   //
-  // A group that contains all lanes of `here`, and has the duty at a shard that is idle or whose span is new, refills the shard at once,
-  // since other warps wait for it.
-  GPUHEAP_FN void* serve_lanes(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
-    // The lanes of one group have the same `group` and the same claim, so all lanes of `here` take the same branch.
-    if (group == here && shard_word{claimed_bits}.duty_of(warp_group{group}.size()) && !shard_word{claimed_bits}.is_reused())
-      return serve_by_refill(here, d, claimed_bits);
-    return wait_and_claim(here, group, d, claimed_bits);
-  }
-  // The same for a group that contains all lanes of `here`, and whose claim has the duty to refill a shard that is idle or has a new span.
-  GPUHEAP_FN void* serve_by_refill(lane_mask here, demand d, uint64_t claimed_bits) {
-    refilled const got = refill_for_all(here, d, claimed_bits);
-    if (got.all) return got.slot;
-    return malloc_slow(here, got.slot == nullptr ? here : 0, d.at(d.size_class(), d.shard(), 0), claimed_bits, got.begun.takes_slow_path(),
-                       got.slot, got.begun);
-  }
-  // The same for all other groups. Nearly all warps that come here wait while one thread refills their shard, and then claim again. This
-  // function does that and no more, in little code, since whole launches come here at once. If a group has anything else to do, the whole
-  // warp calls malloc_slow().
-  GPUHEAP_COLD void* wait_and_claim(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
+  // Nearly all warps that come here wait while one thread refills their shard, and then claim again. This function does that and no more,
+  // in little code, since whole launches come here at once. If a group has anything else to do, the whole warp calls
+  // malloc_by_refill_far() or malloc_slow().
+  GPUHEAP_FN void* wait_and_claim(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
     warp_group const g{group};
     shard_word claimed{claimed_bits};
     unsigned const c = d.size_class();
@@ -193,7 +204,8 @@ struct control : large_allocations<Named> {
       if (simt::all_of(here, result != nullptr)) return result;
       bool const duty = has_claim && claimed.duty_of(g.size()), other_things = claimed.is_reused() || claimed.is_idle() || duty;
       if (simt::any_of(here, result == nullptr && other_things) || polls == Tuning.wait_polls) {
-        if (simt::all_of(here, group == here && duty && !claimed.is_reused())) return serve_by_refill(here, d.at(c, k, 0), claimed.bits);
+        if (simt::all_of(here, group == here && duty && !claimed.is_reused()))
+          return malloc_by_refill_far(this, here, d.at(c, k, 0), claimed.bits);
         break;
       }
       // Polls another shard, unless all shards of the class reach their ends together, or this one is overclaimed.
@@ -217,33 +229,6 @@ struct control : large_allocations<Named> {
       simt::sync_warp(here);
     }
     return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result, {});
-  }
-  // A lane's slot, or nullptr. `begun`: the answer of refill() if the slow path is due; then no lane has a slot. `all`: all lanes have
-  // slots.
-  struct refilled {
-    void* slot;
-    refill_result begun;
-    bool all;
-  };
-  // Serves the lanes of `here`, which are one group, and none of which has a slot. The group's claim returned `claimed_bits`, and has the
-  // duty to refill its shard, which is idle or has a new span. This function keeps in registers what malloc_slow() keeps in the frame,
-  // because other warps wait for it.
-  GPUHEAP_FN refilled refill_for_all(lane_mask here, demand d, uint64_t claimed_bits) {
-    shard_word const claimed{claimed_bits};
-    warp_group const g{here};
-    // The first lanes get the `last` slots of the span that ends, the other lanes get the first slots of the next span.
-    unsigned const c = d.size_class(), last = claimed.has_room() ? claimed.num_slots() - claimed.next() : 0, wanted = g.size() - last;
-    uint64_t bits = 0;
-    if (g.leads()) bits = this->refill(d.at(c, d.shard(), wanted), claimed);
-    refill_result const got{simt::shuffle(here, bits, g.leader())};
-    // All lanes acquire what the leader acquired with the span.
-    simt::sync_warp(here);
-    if (got.takes_slow_path()) return {nullptr, got, false};
-    unsigned const num_slots = got.span().num_slots(), rank = g.rank();
-    bool const is_last = rank < last;
-    unsigned const page = is_last ? claimed.page() : got.span().page(), slot = is_last ? claimed.next() + rank : rank - last;
-    void* const result = is_last || slot < num_slots ? at.address(page, slot, c) : nullptr;
-    return {result, {}, wanted <= num_slots};
   }
   // The shard that a group polls after shard k, of 2^lg shards.
   [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned polls) {
@@ -382,10 +367,16 @@ struct control : large_allocations<Named> {
 
 // ---- functions that malloc calls out of line, since it is inlined itself
 
-// See serve_lanes().
+// See serve_by_refill(). malloc calls it without a step between, since other warps wait. It is no part of malloc_far(), which would save
+// and restore the registers of a refill for warps that only wait.
+template <class Named>
+GPUHEAP_COLD void* malloc_by_refill_far(control<Named>* heap, lane_mask here, demand d, uint64_t claimed_bits) {
+  return heap->serve_by_refill(here, d, claimed_bits);
+}
+// See wait_and_claim().
 template <class Named>
 GPUHEAP_COLD void* malloc_far(control<Named>* heap, lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
-  return heap->serve_lanes(here, group, d, claimed_bits);
+  return heap->wait_and_claim(here, group, d, claimed_bits);
 }
 // See malloc_large().
 template <class Named>

@@ -245,7 +245,7 @@ struct partial_spans : resets {
   }
 };
 
-// How a refill chooses a partial span: each lane of the warp samples one, and the warp acquires the one with the greatest free share.
+// How a refill chooses a partial span: each lane of the warp samples one, and the warp acquires the one with the most free slots.
 template <class Named>
 struct partial_choice : partial_spans {
   static constexpr tuning Tuning = Named::tuned;
@@ -253,7 +253,7 @@ struct partial_choice : partial_spans {
   struct sample {
     // The worth of a listed span that is not partial. The attempt to acquire such a span takes it off the list.
     static constexpr unsigned is_not_partial = 127;
-    unsigned worth = 0;  // 0: not worth a reuse. 1..64: rises with the share of free slots
+    unsigned worth = 0;  // 0: not worth a reuse; otherwise worth_of_partial()
     unsigned page = 0;
     unsigned claims = 1;  // claims for each word of the span
   };
@@ -331,7 +331,7 @@ struct partial_choice : partial_spans {
     unsigned sampled = 1;
     unsigned const free = at.slots_of(page).sample(slots, seed >> 8, sampled);
     if (!is_worth_reuse<Tuning>(free, sampled, memory_is_low)) return {};
-    return {1 + free * 63 / sampled, page, claims_for_each_word(free, sampled, slots, slot_map::slots_per_word)};
+    return {worth_of_partial(free, sampled, slots), page, claims_for_each_word(free, sampled, slots, slot_map::slots_per_word)};
   }
   // Acquires for the owner the best of the sampled spans that can be acquired. Returns whether the owner has one.
   GPUHEAP_FN bool acquire_best(choice& a) {

@@ -24,7 +24,7 @@ struct tuning {
   unsigned wait_polls = 64;         // times that a warp polls the shard words for a refilled span, before it searches
   unsigned take_over_divisor = 4;   // idle spans of other classes are taken over while less than 1/this of the pages are free; 0: none is
   // For small launches, which programs repeat many times:
-  unsigned held_divisor = 2;   // a new span has at least 1/this of the pages that its class holds
+  unsigned held_divisor = 1;   // a new span has at least 1/this of the pages that its class holds
   unsigned ample_eighths = 4;  // eighths of the heap's pages: while fewer are held, refills take unused memory and reuse no partial span
   // Switched off only to measure the gain by each idea (benchmarks/ablation):
   bool aggregates = true;          // the lanes of a warp that ask for one class claim together
@@ -137,6 +137,15 @@ struct reuse_failures {
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_HD constexpr bool is_worth_reuse(unsigned free, unsigned sampled, bool memory_is_low) {
   return free != 0 && free * (memory_is_low ? Tuning.reuse_free_divisor * low_reuse_factor : Tuning.reuse_free_divisor) >= sampled;
+}
+// How much a partial span of `slots` slots is worth to a refill, if `free` of the `sampled` slots are free: 1 to 64. It rises with the
+// number of the free slots and not with their share: the more slots a span serves, the longer the launch goes on before its next refill.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned worth_of_partial(unsigned free, unsigned sampled, unsigned slots) {
+  unsigned const n = static_cast<unsigned>(uint64_t{free} * slots / sampled);
+  if (n == 0) return 1;
+  // The logarithm in quarters: its integer part, and the next two bits of n.
+  unsigned const lg = simt::highest_bit(n), worth = 1 + lg * 4 + ((n << 2 >> lg) & 3);
+  return worth < 64 ? worth : 64;
 }
 // How many claims each word of a reused span of `slots` slots gets: the average number of free slots in a word, so that most claims find
 // one.

@@ -80,6 +80,7 @@ struct refills : partial_choice<Named> {
     row_place const place = place_row(n, c, k, at.num_shards(), leaves, low_leaves, apart, side_by_side);
     unsigned leaf = place.leaf, bit = place.bit, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
     lazy_relocation relocation{relocations()};
+    segment_map::claim won{};
     uint64_t bits = whole.leaf(leaf).load(simt::relaxed);
     // A claim fails only if other threads have taken segments of the row. Of the claims that meet in a leaf, the first gets its row.
     GPUHEAP_NO_UNROLL
@@ -90,26 +91,31 @@ struct refills : partial_choice<Named> {
       if (row.length == 0) {
         if (looks == looks_for_row && n > 1) n >>= 1;
         if (looks++ == looks_for_row + looks_for_half) break;
+        // On to the next leaf that has a row, of four. Their loads are in flight together.
+        uint64_t ahead[4];
+        for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf(wrap(leaf + (j + 1) * place.step, leaves)).load(simt::relaxed);
+        unsigned j = 0;
+        // Ends: `j` rises to 3.
+        while (j < 3 && find_row(ahead[j], n, bit, large).length == 0) ++j;
+        leaf = wrap(leaf + (j + 1) * place.step, leaves);
+        bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
       } else {
         // This relocation is also the old span's, from the exchange of the shard word until that span is listed.
         relocation.begin();
         bool emptied = false;
         uint64_t const mask = simt::low_bits(row.length) << row.first, got = whole.take_leaf_only(leaf, mask, emptied);
         if (got == mask) {
-          return publish(d, old, refill_result::of(0, true), {leaf * 64 + row.first, row.length, true, emptied});
+          won = {leaf * 64 + row.first, row.length, true, emptied};
+          break;
         }
         segments().put_back(leaf, got, emptied);
+        leaf = wrap(leaf + place.step, leaves);
+        bits = whole.leaf(leaf).load(simt::relaxed);
         if (!large && !d.is_uniform()) bit = bit_after_loss(c, k);
       }
-      // On to the next leaf that has a row, of four. Their loads are in flight together.
-      uint64_t ahead[4];
-      for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf(wrap(leaf + (j + 1) * place.step, leaves)).load(simt::relaxed);
-      unsigned j = 0;
-      // Ends: `j` rises to 3.
-      while (j < 3 && find_row(ahead[j], n, bit, large).length == 0) ++j;
-      leaf = wrap(leaf + (j + 1) * place.step, leaves);
-      bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
     }
+    // The lanes that refill together leave the loop first, so that all of them publish together.
+    if (won.first != segment_map::none) return publish(d, old, refill_result::of(0, true), won);
     relocation.end();
     return slow_path.bits;
   }
