@@ -229,6 +229,24 @@ TEST(ShardedPolicy, TheBestIdleSpanIsTheOneThatIsJustLongEnough) {
   }
 }
 
+TEST(ShardedPolicy, TheBestPartialSpanIsTheOneWithTheMostFreeSlots) {
+  // A long span of which a fifth is free is worth more than a short one that is nearly free.
+  EXPECT_GT(sharded::worth_of_partial(50, 252, 8192), sharded::worth_of_partial(240, 252, 1024));
+  // Of two spans of one length, the one with more free slots is worth more if it has a fifth more of them.
+  for (unsigned slots = 64; slots <= 1u << 15; slots *= 2) {
+    unsigned last = 0;
+    for (unsigned free = 1; free <= 252; free = free * 5 / 4 + 1) {
+      unsigned const worth = sharded::worth_of_partial(free, 252, slots);
+      EXPECT_TRUE(worth >= 1 && worth <= 64);
+      EXPECT_GE(worth, last) << free << " of " << slots;
+      if (free * slots / 252 >= 8 && worth < 64) EXPECT_GT(worth, last) << free << " of " << slots;
+      last = worth;
+    }
+  }
+  EXPECT_EQ(sharded::worth_of_partial(1, 252, 1), 1u) << "less than one slot";
+  EXPECT_EQ(sharded::worth_of_partial(252, 252, 1u << 19), 64u);
+}
+
 TEST(ShardedPolicy, ReuseFailuresPauseLongerEachTimeThatAnotherLaunchFails) {
   reuse_failures f{};
   EXPECT_EQ(f.count(), 0u);
