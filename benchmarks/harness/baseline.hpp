@@ -13,6 +13,12 @@ template <class A>
   }
 }
 
+// The name of A in rows, pictures and arguments.
+template <class A>
+[[nodiscard]] constexpr char const* name_in_tables() {
+  return A::traits.name;
+}
+
 // A baseline whose addresses are not memory of their caller's own: they may overlap, and nothing may be written there. Says so by
 // `static constexpr bool hands_out_memory = false`. Compiled for the cases that take such baselines only, and its addresses are not
 // checked.

@@ -12,6 +12,7 @@ namespace gpuheap::bench {
 template <class A, class... Cases>
 [[nodiscard]] allocator_entry make_entry(case_list<Cases...>) {
   allocator_entry entry{A::traits, is_baseline<A>(), "", {}};
+  entry.traits.name = name_in_tables<A>();
   if (A::traits.process_wide && !simt::has_builtin_heap) entry.why_not = "this machine has no built-in device heap";
   // A baseline that hands out no memory is compiled only for the cases that take it, and cases without an allocator for nothing else.
   auto const add = [&]<class Case>(Case) {

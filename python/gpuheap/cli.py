@@ -155,7 +155,8 @@ def bench(
         bool, typer.Option("--for-claims", help="Measure only the points that open claims of papers need, those of the claims that need the least time first.")
     ] = False,
     minutes: Annotated[
-        float | None, typer.Option(min=0.001, metavar="M", help="Stop after this many minutes. The repeated command continues.")
+        float | None,
+        typer.Option(min=0.001, metavar="M", help="Stop after this many minutes. Baselines are measured last. The repeated command continues."),
     ] = None,
     no_baselines: Annotated[bool, typer.Option("--no-baselines", help="Leave out the baselines that the suite adds.")] = False,
     apart: Annotated[bool, typer.Option("--apart", help="Measure each case of an allocator in a process of its own, which starts CUDA again.")] = False,

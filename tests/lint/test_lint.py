@@ -132,6 +132,16 @@ def test_each_idea_of_the_default_allocator_is_measured_and_explored():
     assert compiled and [f"without_{name}" for name in compiled[1].split(", ")] == ideas
 
 
+def test_the_kinds_of_heap_are_measured_under_the_names_that_the_benchmark_has():
+    kinds = re.findall(r'return "(\w+)";', (ROOT / "benchmarks/kinds/kinds.hpp").read_text())
+    assert kinds
+    items = re.search(r"foreach\(kind IN ITEMS ([\w ]+)\)", (ROOT / "benchmarks/CMakeLists.txt").read_text())
+    suite = re.search(r"^baselines = \[(.*)\]", (ROOT / "benchmarks/suites/kinds.toml").read_text(), re.MULTILINE)
+    catalogue = re.search(r"^KINDS = \((.*)\)", (ROOT / "python/gpuheap/catalogue.py").read_text(), re.MULTILINE)
+    assert items and suite and catalogue
+    assert sorted(items[1].split()) == sorted(re.findall(r'"(\w+)"', suite[1])) == sorted(re.findall(r'"(\w+)"', catalogue[1])) == sorted(kinds)
+
+
 def test_readme_links_lead_somewhere():
     text = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
     links = re.findall(r"\]\(([^)#:]+)\)", text)

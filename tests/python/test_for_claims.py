@@ -194,5 +194,18 @@ def test_minutes_alone_stop_any_run(checkout: Checkout) -> None:
     assert checkout.gpuheap("bench", "alloc_single", "-a", "sharded_spans").returncode == 0
 
 
+def test_where_minutes_may_end_a_run_baselines_come_last(checkout: Checkout) -> None:
+    def order(*more: str) -> list[str]:
+        """Whether each started process measures the baseline."""
+        checkout.log_file.unlink(missing_ok=True)
+        assert checkout.gpuheap("bench", "mini", "--fresh", *more).returncode == 0
+        return ["baseline" if "store_only" in line else "allocator" for line in checkout.log() if line.startswith("start ")]
+
+    limited, unlimited = order("--minutes", "5"), order()
+    assert sorted(limited) == sorted(unlimited) and "baseline" in limited
+    assert limited == sorted(limited), "all allocators first"
+    assert unlimited != sorted(unlimited), "case by case"
+
+
 def test_minutes_of_nothing_are_refused(checkout: Checkout, error_line: ErrorLine, tmp_path: Path) -> None:
     assert "--minutes" in error_line(checkout.gpuheap("bench", "mini", "--minutes", "0"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from gpuheap.running.cluster import Cluster, SchedulerGone
 from gpuheap.running.environment import results_folder
 from gpuheap.running.executable import Executable, candidates, choose
 from gpuheap.running.outside import Outside, build_benchmark, likely_backend
-from gpuheap.running.plan import Request, make_plan
+from gpuheap.running.plan import Request, baselines_last, make_plan
 from gpuheap.running.programs import programs_folder
 from gpuheap.running.workers import Worker, local_workers
 
@@ -109,6 +110,8 @@ def _run_kernels(
         for note in plan.notes:
             console.print(f"note: {note}", style="yellow", highlight=False)
         identity, whole = executable.identity(), plan
+        if policy.until < math.inf:
+            plan = baselines_last(plan)
         claims = ForClaims(load_papers(layout), folder, results_folder(layout, executable)) if where.for_claims else None
         if claims is not None:
             needs = claims.needs(plan, identity)

@@ -139,6 +139,11 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
     return Plan(tuple(sweeps), tuple(notes))
 
 
+def baselines_last(plan: Plan) -> Plan:
+    """The same sweeps, those of baselines after all others: a stop in between then leaves what the suites are about."""
+    return dataclasses.replace(plan, sweeps=tuple(sorted(plan.sweeps, key=lambda sweep: sweep.allocator in sweep.case.baselines)))
+
+
 def _check_allocators(names: Sequence[str], executable: Executable, kind: str) -> None:
     known = [a.name for a in executable.description.allocators] + list(executable.description.baselines)
     for name in names:

@@ -37,6 +37,7 @@ struct search {
 
 template <class Named>
 struct control;
+// See control::serve_by_refill().
 template <class Named>
 GPUHEAP_COLD void* malloc_by_refill_far(control<Named>* heap, lane_mask here, demand d, uint64_t claimed_bits);
 
