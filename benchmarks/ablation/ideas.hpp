@@ -72,7 +72,7 @@ struct resets {
 struct held_share {
   static constexpr char const
       *name = "without_held_share",
-      *title = "small launches take a 32nd of what their class holds, and not half, if that is more than four of them need";
+      *title = "small launches take a 32nd of what their class holds, and not all of it, if that is more than four of them need";
   static constexpr sharded::tuning tuned{.held_divisor = 32};
 };
 struct take_over {

@@ -232,7 +232,7 @@ TEST(ShardedPolicy, TheBestIdleSpanIsTheOneThatIsJustLongEnough) {
 TEST(ShardedPolicy, TheBestPartialSpanIsTheOneWithTheMostFreeSlots) {
   // A long span of which a fifth is free is worth more than a short one that is nearly free.
   EXPECT_GT(sharded::worth_of_partial(50, 252, 8192), sharded::worth_of_partial(240, 252, 1024));
-  // Of two spans of one length, the one with more free slots is worth more if it has a fifth more of them.
+  // Of two spans of one length, the one with more free slots is worth more if it has a quarter more of them.
   for (unsigned slots = 64; slots <= 1u << 15; slots *= 2) {
     unsigned last = 0;
     for (unsigned free = 1; free <= 252; free = free * 5 / 4 + 1) {
