@@ -329,6 +329,19 @@ def _failures(views: list[CaseView]) -> list[FailureLine]:
     return sorted(lines, key=lambda line: order.index(line.status))
 
 
+def _flags_by_suite(facts: dict[str, Any]) -> str | None:
+    """The flags of the builds; with the suites of each, if tables were measured with different flags."""
+    suites: dict[str, dict[str, None]] = {}
+    for suite, cases in (facts.get("sweeps") or {}).items():
+        for build in (build for allocators in cases.values() for build in allocators.values()):
+            flags = ((facts.get("builds") or {}).get(build) or {}).get("flags")
+            if flags:
+                suites.setdefault(str(flags), {})[suite] = None
+    if len(suites) < 2:
+        return None if facts.get("flags") is None else str(facts["flags"])
+    return "; ".join(f"{flags} ({', '.join(names)})" for flags, names in suites.items())
+
+
 def _environment_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
     gpu = facts.get("gpu") or {}
     system = facts.get("system") or {}
@@ -343,7 +356,7 @@ def _environment_words(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("CUDA runtime", facts.get("runtime_cuda")),
         ("Toolkit", facts.get("toolkit")),
         ("Compiler", facts.get("compiler")),
-        ("Flags", facts.get("flags")),
+        ("Flags", _flags_by_suite(facts)),
         ("Build type", facts.get("build_type")),
         ("gpuheap", facts.get("version")),
         ("Commit", commit + (" with changes" if facts.get("modified") and commit else "")),
