@@ -84,6 +84,10 @@ struct unused_first {
   static constexpr char const *name = "without_unused_first", *title = "small launches reuse partial spans though unused memory abounds";
   static constexpr sharded::tuning tuned{.ample_eighths = 0};
 };
+struct borrowing {
+  static constexpr char const *name = "without_borrowing", *title = "a request of a small launch waits while its own class is refilled";
+  static constexpr sharded::tuning tuned{.borrows = false};
+};
 
 }  // namespace ideas
 
@@ -98,5 +102,6 @@ using without_resets = variation<ideas::resets>;
 using without_held_share = variation<ideas::held_share>;
 using without_take_over = variation<ideas::take_over>;
 using without_unused_first = variation<ideas::unused_first>;
+using without_borrowing = variation<ideas::borrowing>;
 
 }  // namespace gpuheap::bench

@@ -320,6 +320,19 @@ TEST(ShardedPolicy, ALaunchUsesAsManyShardsAsItsWarpsKeepBusy) {
   EXPECT_FALSE(sharded::is_large_launch<shipped>(4095, 4));
   EXPECT_TRUE(sharded::is_large_launch<shipped>(4096, 4));
 }
+TEST(ShardedPolicy, SmallLaunchesOfSeveralClassesBorrow) {
+  EXPECT_TRUE(sharded::borrows<shipped>(512, 4, false));
+  EXPECT_TRUE(sharded::borrows<shipped>(1u << 20, 1, false));  // a heap with few shards has no large launches
+  EXPECT_FALSE(sharded::borrows<shipped>(4096, 4, false));
+  EXPECT_FALSE(sharded::borrows<shipped>(512, 4, true));
+  EXPECT_FALSE((sharded::borrows<sharded::tuning{.borrows = false}>(512, 4, false)));
+}
+TEST(ShardedPolicy, ABorrowedSlotIsAtMostHalfAsLargeAgain) {
+  EXPECT_FALSE(sharded::is_near(classes::class_of(16), classes::class_of(32)));
+  EXPECT_TRUE(sharded::is_near(classes::class_of(32), classes::class_of(48)));
+  EXPECT_TRUE(sharded::is_near(classes::class_of(1024), classes::class_of(1536)));
+  EXPECT_FALSE(sharded::is_near(classes::class_of(1024), classes::class_of(1792)));
+}
 TEST(ShardedPolicy, EachShardOfASmallLaunchHandsOutSeveralSegments) {
   sharded::layout at{};
   at.page_shift = 16;

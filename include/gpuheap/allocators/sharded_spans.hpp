@@ -215,8 +215,8 @@ class basic_sharded_spans {
 
   [[nodiscard]] GPUHEAP_FN bool is_live(void const* p) const { return owns(p); }
 
-  // Returns the bytes of the slot or the pages that a request of `bytes` takes, or `bytes` itself if the heap is smaller than that. Host
-  // and device.
+  // Returns the bytes of the slot or the pages that a request of `bytes` takes, or `bytes` itself if the heap is smaller than that. A slot
+  // of a larger class serves the request while its own class has none. Host and device.
   [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const {
     if (bytes <= at_.largest_slot()) {
       return structures::size_classes::slot_bytes(structures::size_classes::class_of(bytes == 0 ? 1 : static_cast<unsigned>(bytes)));

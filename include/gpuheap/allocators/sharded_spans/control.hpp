@@ -17,9 +17,10 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 //   count   relocations begun before the search; the search may refuse only if none begins during it
 //   class   the class that is searched now: the requested one, then larger ones
 //   shard   the shard at which to claim next
-//   stage   the last of these that was searched in vain for the class: nothing; active spans; partial spans; spans of other classes
+//   stage   the last of these that was searched in vain for the class: nothing; active spans; partial spans; spans of other classes. Or
+//           `borrows`: nothing was searched yet, and the group claims in a larger class because its own one is being refilled
 struct search {
-  enum stage : unsigned { untried, active, scanned, reclaimed };
+  enum stage : unsigned { untried, active, scanned, reclaimed, borrows };
   enum step : unsigned { claim, wait, scan, reclaim, refuse };
 
   uint64_t bits = 0;
@@ -32,6 +33,10 @@ struct search {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned next() const { return static_cast<unsigned>(bits >> 45) & 7; }
   [[nodiscard]] GPUHEAP_HD static constexpr search of(unsigned relocations, unsigned c, unsigned k, unsigned tried, step next) {
     return {relocations | uint64_t{c} << 32 | uint64_t{k} << 38 | uint64_t{tried} << 42 | uint64_t{next} << 45};
+  }
+  // The state of a group with the demand d that has claimed in class c, at shard k.
+  [[nodiscard]] GPUHEAP_HD static constexpr search claimed_at(demand d, unsigned c, unsigned k) {
+    return of(0, c, k, c == d.size_class() ? untried : borrows, claim);
   }
 };
 
@@ -93,11 +98,20 @@ struct control : large_allocations<Named> {
     }
     return found;
   }
+  // Whether a group with the demand d may take slots of larger classes rather than wait, and whether class c is such a class.
+  [[nodiscard]] GPUHEAP_FN bool may_borrow(demand d) { return borrows<Tuning>(warps_of_launch(), at.lg_shards, d.is_uniform()); }
+  [[nodiscard]] GPUHEAP_FN bool can_borrow(demand d, unsigned c) { return c < at.num_classes && is_near(d.size_class(), c) && d.suits(c); }
+
   // Chooses the next step of a group some of whose lanes have no slot, and returns the new state of its search. The group's leader calls.
   GPUHEAP_COLD uint64_t search_on(request& r) {
     search const s = r.s;
     unsigned const c0 = r.d.size_class();
     unsigned c = s.size_class(), k = s.shard(), tried = s.tried(), seen = s.relocations();
+    // A claim in a larger class that got too few slots says nothing about the group's own class.
+    if (tried == search::borrows) {
+      c = c0;
+      tried = search::untried;
+    }
     // In most cases this shard, or another one that the launch uses, has been refilled meanwhile or will be soon.
     bool being_replaced = false;
     GPUHEAP_NO_UNROLL
@@ -109,7 +123,17 @@ struct control : large_allocations<Named> {
     }
     if ((c == c0 && tried == search::untried && refused_already(c0)) || (r.first_search != 0 && this->refused_since(c0, r.first_search)))
       return search::of(0, c0, k, search::untried, search::refuse).bits;
-    if (being_replaced) return search::of(seen, c, k, tried, search::wait).bits;
+    if (being_replaced) {
+      if (c == c0 && tried == search::untried && may_borrow(r.d)) {
+        GPUHEAP_NO_UNROLL
+        for (unsigned above = 1; above <= borrowed_classes; ++above) {
+          if (!can_borrow(r.d, c0 + above)) continue;
+          four_shards const four = look_at_four(c0 + above, k, false);
+          if (four.with_room != four_shards::none) return search::of(seen, c0 + above, four.with_room, search::borrows, search::claim).bits;
+        }
+      }
+      return search::of(seen, c, k, tried, search::wait).bits;
+    }
     // Ends: a pass goes on to a larger class, of which there are finitely many, or returns.
     GPUHEAP_NO_UNROLL
     for (;;) {
@@ -172,13 +196,14 @@ struct control : large_allocations<Named> {
     refill_result const got{simt::shuffle(here, bits, g.leader())};
     // All lanes acquire what the leader acquired with the span.
     simt::sync_warp(here);
-    if (got.takes_slow_path()) return malloc_slow(here, here, d.at(c, d.shard(), 0), claimed_bits, true, nullptr, got);
+    search const from = search::claimed_at(d, c, d.shard());
+    if (got.takes_slow_path()) return malloc_slow(here, here, d, from, claimed_bits, true, nullptr, got);
     unsigned const num_slots = got.span().num_slots(), rank = g.rank();
     bool const is_last = rank < last;
     unsigned const page = is_last ? claimed.page() : got.span().page(), slot = is_last ? claimed.next() + rank : rank - last;
     void* const result = is_last || slot < num_slots ? at.address(page, slot, c) : nullptr;
     if (wanted <= num_slots) return result;
-    return malloc_slow(here, result == nullptr ? here : 0, d.at(c, d.shard(), 0), claimed_bits, false, result, {});
+    return malloc_slow(here, result == nullptr ? here : 0, d, from, claimed_bits, false, result, {});
   }
   // Serves or refuses the lanes of `here`, where the claims of their groups did not serve all of them. A lane's `group` has the demand `d`;
   // the claim of the group's leader returned `claimed_bits`. Returns the lane's slot, or nullptr.
@@ -189,13 +214,14 @@ struct control : large_allocations<Named> {
   GPUHEAP_FN void* wait_and_claim(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits) {
     warp_group const g{group};
     shard_word claimed{claimed_bits};
-    unsigned const c = d.size_class();
-    unsigned k = d.shard();
+    unsigned const c0 = d.size_class();
+    unsigned c = c0, k = d.shard();
+    bool const larger_too = may_borrow(d);
     bool has_claim = true;
     void* result = nullptr;
     // No lane's shard has a span. Either another thread refills the shard, or no memory is left and the class was refused already.
     if (simt::all_of(here, !claimed.has_span() && !claimed.is_idle())) {
-      unsigned const refused = g.leads() && refused_already(c);
+      unsigned const refused = g.leads() && refused_already(c0);
       if (simt::all_of(here, simt::shuffle(here, refused, g.leader()) != 0)) return nullptr;
     }
     // Ends: after Tuning.wait_polls polls.
@@ -203,19 +229,25 @@ struct control : large_allocations<Named> {
     for (unsigned polls = 0;; ++polls) {
       if (has_claim && claimed.serves(g.size())) result = at.address(claimed.page(), claimed.next() + g.rank(), c);
       if (simt::all_of(here, result != nullptr)) return result;
-      bool const duty = has_claim && claimed.duty_of(g.size()), other_things = claimed.is_reused() || claimed.is_idle() || duty;
+      // Of a larger class, only what the group has claimed matters.
+      bool const duty = has_claim && claimed.duty_of(g.size()),
+                 other_things = duty || ((claimed.is_reused() || claimed.is_idle()) && (has_claim || c == c0));
       if (simt::any_of(here, result == nullptr && other_things) || polls == Tuning.wait_polls) {
-        if (simt::all_of(here, group == here && duty && !claimed.is_reused()))
+        if (simt::all_of(here, group == here && duty && !claimed.is_reused() && c == c0))
           return malloc_by_refill_far(this, here, d.at(c, k, 0), claimed.bits);
         break;
       }
       // Polls another shard, unless all shards of the class reach their ends together, or this one is overclaimed.
       if (!d.is_uniform() && result == nullptr && !claimed.is_overclaimed()) k = other_shard(k, d.lg_shards(), polls);
+      if (larger_too) {
+        c = c0 + polls % (borrowed_classes + 1);
+        if (!can_borrow(d, c)) c = c0;
+      }
       uint64_t bits = 0;
       unsigned claims = 0;
       if (result == nullptr && g.leads()) {
         if (polls > 3) simt::back_off{}.wait();
-        // The first claim at a neighbouring shard is made without a load before it.
+        // The first claim at a neighbouring shard, which is of the group's own class, is made without a load before it.
         claims = polls == 0 && k != d.shard();
         if (claims == 0) {
           bits = at.shard(c, k).load(simt::relaxed);
@@ -229,24 +261,25 @@ struct control : large_allocations<Named> {
       // All lanes acquire what the leader acquired.
       simt::sync_warp(here);
     }
-    return malloc_slow(here, result == nullptr ? group : 0, d.at(c, k, 0), claimed.bits, has_claim, result, {});
+    return malloc_slow(here, result == nullptr ? group : 0, d, search::claimed_at(d, has_claim ? c : c0, k), claimed.bits, has_claim,
+                       result, {});
   }
   // The shard that a group polls after shard k, of 2^lg shards.
   [[nodiscard]] GPUHEAP_FN static unsigned other_shard(unsigned k, unsigned lg, unsigned polls) {
     return lg == 0 ? k : k ^ (lg == 1 || (polls & 1) == 0 ? 1 : 2);
   }
 
-  // Serves or refuses the lanes of `here`, whatever that takes. `result` is a lane's slot, or nullptr; a lane that has a slot is in no
-  // group, and its `group` is 0. `has_claim`: `claimed_bits` is the result of the leader's claim; otherwise the leader only loaded it.
-  // `begun`: the result of refill(), if the group's leader called it and it said that the slow path is due.
+  // Serves or refuses the lanes of `here`, whatever that takes. `from`: the class and the shard of the group's claim. `result` is a lane's
+  // slot, or nullptr; a lane that has a slot is in no group, and its `group` is 0. `has_claim`: `claimed_bits` is the result of the
+  // leader's claim; otherwise the leader only loaded it. `begun`: the result of refill(), if the group's leader called it and it said that
+  // the slow path is due.
   //
   // The lanes of the warp go through the loop together, and all groups act in the same instruction where they can. Each pass serves lanes,
   // then does every refill for which a claim has the duty, then takes one step of each group's search. So no lane waits while another lane
   // of its warp has a duty, and none waits for a lane of its warp that executes other code.
-  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, uint64_t claimed_bits, bool has_claim, void* result,
-                                 refill_result begun) {
-    request r{here,  {group}, d, search::at(d.size_class(), d.shard()), {claimed_bits}, group != 0 && has_claim, result, {group}, false,
-              begun, 0,       0};
+  GPUHEAP_COLD void* malloc_slow(lane_mask here, lane_mask group, demand d, search from, uint64_t claimed_bits, bool has_claim,
+                                 void* result, refill_result begun) {
+    request r{here, {group}, d, from, {claimed_bits}, group != 0 && has_claim, result, {group}, false, begun, 0, 0};
     // Ends: a pass serves a lane; or takes a group's search one stage on; or waits for a refill by another thread, which waits for nobody;
     // or begins the search again because another thread relocated memory. A relocation serves its thread, or records once that a span, a
     // list or a class has become full or empty, so some thread always makes progress.

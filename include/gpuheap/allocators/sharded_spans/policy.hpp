@@ -31,6 +31,7 @@ struct tuning {
   bool uses_cursor = true;         // partial spans are sampled one after the other, not from random places
   bool remembers_refusals = true;  // requests of a class that was refused are refused at once until memory is relocated
   bool resets = true;              // an active span of which nothing is live is reset at once (reset.hpp)
+  bool borrows = true;             // requests of small launches take a slot of a larger class rather than wait for a refill
 
   // The divisor that takes the place of span_free_divisor in small launches, and in large ones whose lanes ask for several classes, since
   // these classes share the free pages.
@@ -50,6 +51,7 @@ constexpr unsigned looks_for_row = 8;           // times that a refill finds its
 constexpr unsigned looks_for_half = 2;          // further such times, before it takes the slow path
 constexpr unsigned looks_for_idle = 8;          // times that a warp looks at four shard words in each lane for an idle span
 constexpr unsigned min_segment_pages = 52;      // a new span of fewer pages shares a segment with other spans
+constexpr unsigned borrowed_classes = 2;        // size classes above its own in which a request looks for a slot rather than wait
 constexpr unsigned segment_round_up = 48;       // a remainder of 64 - this pages or more becomes another segment
 // A tuning as a type with a short name. The name is part of the name of every kernel and function, and every object file contains those.
 struct shipped {
@@ -97,6 +99,18 @@ template <tuning Tuning>
                                                                           : lg_segments - lg_segments_per_shard;
   if (by_memory < most) most = by_memory;
   return most < at.lg_shards ? most : at.lg_shards;
+}
+
+// Whether a group of lanes takes slots of a larger class while its own class is refilled. In a launch of few warps whose lanes ask for many
+// classes, nearly every warp would wait for nearly every refill. Groups of nearly all lanes wait, as large launches do: all of their lanes
+// would go to the next class, and empty its span.
+template <tuning Tuning>
+[[nodiscard]] GPUHEAP_HD constexpr bool borrows(unsigned warps, unsigned lg_shards, bool is_uniform) {
+  return Tuning.borrows && !is_uniform && !is_large_launch<Tuning>(warps, lg_shards);
+}
+// Whether a slot of the larger class c is small enough for a request of class c0: at most half as large again.
+[[nodiscard]] GPUHEAP_HD constexpr bool is_near(unsigned c0, unsigned c) {
+  return size_classes::slot_bytes(c) * 2 <= size_classes::slot_bytes(c0) * 3;
 }
 
 // ---- reuse of partial spans
