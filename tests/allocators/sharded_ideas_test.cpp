@@ -3,8 +3,6 @@
 
 #include "../../benchmarks/ablation/ideas.hpp"
 
-#include <gpuheap_simulator/settings.hpp>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -332,52 +330,6 @@ TEST(ShardedIdleSpans, AreTakenOverWhileMemoryIsShort) {
   });
   EXPECT_TRUE(result) << result.what;
   EXPECT_GE(takes * 4, schedules * 3);
-}
-
-// ---- a slot of a larger class
-
-template <class Allocator>
-struct first_lanes_take {
-  Allocator heap;
-  unsigned bytes;
-  void** blocks;
-  std::size_t* usable;
-  GPUHEAP_FN void operator()(unsigned i) const {
-    if (i % 32 != 0) return;
-    blocks[i / 32] = heap.malloc(bytes);
-    usable[i / 32] = heap.usable_size(blocks[i / 32]);
-  }
-};
-// A warp stops for long at each of its steps while it refills the shard of a size. Returns how often another warp, which asks for the same size
-// meanwhile, got a slot of the next larger class, which has some.
-template <class Allocator>
-unsigned times_borrowed() {
-  unsigned borrowed = 0;
-  for (unsigned step = 0; step < 150; step += 2) {
-    fixed_heap<Allocator> heap{512 << 10};
-    void* blocks[2] = {};
-    std::size_t usable[2] = {};
-    gpuheap::launch(1, first_lanes_take<Allocator>{heap.view, 1280, blocks, usable}, {.block_threads = 32});
-    EXPECT_EQ(usable[0], 1280u);
-    gpuheap::simulator::settings stopping;
-    stopping.stopped = {0, step, 3000};
-    {
-      gpuheap::simulator::scoped_settings const scope(stopping);
-      gpuheap::launch(64, first_lanes_take<Allocator>{heap.view, 1024, blocks, usable}, {.block_threads = 32});
-    }
-    EXPECT_NE(blocks[0], nullptr);
-    EXPECT_NE(blocks[1], nullptr);
-    EXPECT_NE(blocks[0], blocks[1]);
-    EXPECT_EQ(usable[0], 1024u);
-    EXPECT_EQ(heap.view.verify().problem, "");
-    borrowed += usable[1] == 1280 ? 1 : 0;
-  }
-  return borrowed;
-}
-
-TEST(ShardedBorrowing, ARequestTakesALargerSlotRatherThanWait) {
-  EXPECT_GE(times_borrowed<plain>(), 10u);
-  EXPECT_EQ(times_borrowed<bench::without_borrowing>(), 0u);
 }
 
 // ---- which span is reused

@@ -129,7 +129,7 @@ def test_each_idea_of_the_default_allocator_is_measured_and_explored():
     types = re.search(r"::testing::Types<([^;]*)>;", (ROOT / "tests/allocators/sharded_ideas_test.cpp").read_text())
     assert types and re.findall(r"bench::(without_\w+)", types[1]) == ideas
     compiled = re.search(r"plans<([^>]*)>", (ROOT / "tests/allocators/ideas_compile.cu").read_text())
-    assert compiled and [f"without_{name}" for name in compiled[1].split(", ")] == ideas
+    assert compiled and [f"without_{name}" for name in re.split(r",\s+", compiled[1])] == ideas
 
 
 def test_the_kinds_of_heap_are_measured_under_the_names_that_the_benchmark_has():

@@ -161,4 +161,47 @@ TEST(StoppedWarps, KeepOthersFromMallocOnlyInMallocItself) {
   EXPECT_LT(blocking, steps / 2);
 }
 
+// The first lane of each warp takes a block.
+template <class Heap>
+struct first_lanes_take {
+  typename Heap::ref_type heap;
+  std::size_t bytes;
+  void** out;
+  std::size_t* usable;
+  GPUHEAP_FN void operator()(unsigned i) const {
+    if (i % 32 != 0) return;
+    out[i / 32] = heap.malloc(bytes);
+    usable[i / 32] = heap.usable_size(out[i / 32]);
+  }
+};
+// Warp 0 stops for so long at each of its steps while it brings the first span of a size. Returns how often another warp, which asks for
+// this size meanwhile, got a slot of the next larger class, which has some.
+template <class Heap>
+unsigned times_borrowed(std::uint64_t points) {
+  unsigned borrowed = 0;
+  for (std::uint64_t at = 0; at < 150; ++at) {
+    Heap heap{2 << 20};
+    void* out[2] = {};
+    std::size_t usable[2] = {};
+    gpuheap::launch(1, first_lanes_take<Heap>{heap.ref(), 1280, out, usable});
+    EXPECT_EQ(usable[0], 1280u);
+    simulator::settings s;
+    s.stopped = {0, at, points};
+    {
+      simulator::scoped_settings const scope{s};
+      gpuheap::launch(64, first_lanes_take<Heap>{heap.ref(), 1024, out, usable}, {.block_threads = 32});
+    }
+    EXPECT_EQ(usable[0], 1024u);
+    EXPECT_NE(out[1], nullptr);
+    EXPECT_EQ(heap.verify().problem, "");
+    borrowed += usable[1] == 1280 ? 1 : 0;
+  }
+  return borrowed;
+}
+TEST(StoppedWarps, KeepNobodyWaitingWhoFindsALargerSlot) {
+  EXPECT_GE(times_borrowed<heap_t>(simulator::stall::ever_after), 10u);
+  using patient = gpuheap::heap<gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.borrows = false}>>;
+  EXPECT_EQ(times_borrowed<patient>(3000), 0u);
+}
+
 }  // namespace
