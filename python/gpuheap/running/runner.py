@@ -119,20 +119,30 @@ def run_sweep(
 
 
 def _first_runs(executable: Path, sweep: Sweep, point: Point, variables: Mapping[str, str] | None, stop: threading.Event | None) -> PointResult:
-    """Measures a point whose runs need a process each, one after the other. The time limit is for all runs together."""
+    """Measures a point whose runs need a process each, one after the other. The time limit is for all runs together, without the starts of
+    the processes."""
     one = dataclasses.replace(sweep, runs=1, enough_s=0.0, finished={}, grids=())
     runs: list[PointResult] = []
-    began = time.monotonic()
+    spent_s = 0.0
     for _ in range(sweep.first_runs):
-        left = sweep.timeout_s - (time.monotonic() - began)
+        left = sweep.timeout_s - spent_s
         late = PointResult("timeout", f"{len(runs)} of {sweep.first_runs} runs, each in a process of its own, within {format_seconds(sweep.timeout_s)}")
         if left <= 0:
             return late
+        ended: PointResult | None = None
+        began = time.monotonic()
         with _Process(executable, dataclasses.replace(one, timeout_s=left), [point], 0, variables, stop) as process:
-            ended = [event.result for event in process.events(1) if isinstance(event, Result)]
-        if not ended or ended[-1].status != "ok":
-            return late if ended and ended[-1].status == "timeout" else ended[-1] if ended else PointResult("crash", "ended without a result")
-        runs.append(ended[-1])
+            for event in process.events(1):
+                if isinstance(event, Begin):
+                    began = time.monotonic()
+                else:
+                    ended = event.result
+                    spent_s += time.monotonic() - began
+        if ended is None:
+            return PointResult("crash", "ended without a result")
+        if ended.status != "ok":
+            return late if ended.status == "timeout" else ended
+        runs.append(ended)
     together = zip(*(run.measurements for run in runs), strict=True)
     return PointResult("ok", "", tuple(Measurement(each[0].metric, each[0].unit, tuple(m.samples[0] for m in each)) for each in together))
 
