@@ -56,6 +56,17 @@ def test_a_table_of_another_build_takes_the_place_of_that_here(two: Checkout) ->
     assert len(rows) == len(set(rows))
 
 
+def test_only_the_named_tables_are_taken(two: Checkout, error_line: ErrorLine) -> None:
+    before = (two.root / "one" / "mini.csv").read_text()
+    wrong = two.gpuheap("merge", "two", "minis", "--output", "one")
+    assert wrong.returncode == 2
+    assert "unknown table of two 'minis': did you mean 'mini'?" in error_line(wrong)
+    assert (two.root / "one" / "mini.csv").read_text() == before
+    ran = two.gpuheap("merge", "two", "mini", "--output", "one")
+    assert ran.returncode == 0, ran.stderr
+    assert set(sweeps(two, "one")["alloc_single"]) == {"sharded_spans", "cuda_malloc", "atomic_malloc"}
+
+
 def test_the_same_build_goes_on(two: Checkout) -> None:
     text = (two.root / "two" / "mini.csv").read_text().splitlines(keepends=True)
     part = two.root / "part"

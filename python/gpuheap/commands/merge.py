@@ -17,6 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def merge(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of tables that gpuheap bench wrote elsewhere, with their environment.json.")],
+    suites: Annotated[list[str] | None, typer.Argument(metavar="[SUITE]...", help="The tables to take. Default: all.")] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="The folder to which the tables are added. Default: results/<gpu>, or build/results/simulator."),
@@ -37,7 +38,7 @@ def merge(
         raise UserError(f"{folder} is not a folder: name one that gpuheap bench --output has written")
     gpu = (read_environment(folder).get("gpu") or {}).get("name")
     into = output if output is not None else layout.results / slug(gpu) if gpu else layout.simulated_results
-    done = merge_folders(folder, into, load_suites(layout), anew)
+    done = merge_folders(folder, into, load_suites(layout), anew, suites or ())
     out = console()
     for suite, points in done.points.items():
         dropped = f", in place of {done.dropped[suite]} of another build" if suite in done.dropped else ""

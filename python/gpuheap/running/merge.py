@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuheap.catalogue import place
-from gpuheap.errors import UserError
+from gpuheap.errors import UserError, unknown_name
 from gpuheap.files import replace_files
 from gpuheap.formats.results import ELSEWHERE, Key, Row, Table, text_of
 from gpuheap.formats.suites import Suite
@@ -24,8 +24,8 @@ class Merged:
     dropped: dict[str, int] = field(default_factory=dict)  # the number of replaced points of another build, by suite
 
 
-def merge(source: Path, into: Path, suites: Mapping[str, Suite], anew: bool = False) -> Merged:
-    """Adds the tables of `source` to those of `into`.
+def merge(source: Path, into: Path, suites: Mapping[str, Suite], anew: bool = False, only: Sequence[str] = ()) -> Merged:
+    """Adds the tables of `source` to those of `into`: those that `only` names, or all of them if it is empty.
 
     If both tables are of the same build, the points of `source` are added, and replace equal points. A table of another build replaces the whole
     table, because a table has rows of one build; if it has fewer points, it does so only with `anew`. In suites of programs, each sweep has its own build, and
@@ -39,6 +39,10 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite], anew: bool = Fa
     if not there.facts:
         raise UserError(f"{source} has no {FILE_NAME}: it is not a folder that gpuheap bench has written")
     paths = {suite: source / f"{suite}.csv" for suite in there.facts.get("sweeps", {})}
+    for suite in only:
+        if suite not in paths:
+            raise unknown_name(f"table of {source}", suite, paths)
+    paths = {suite: path for suite, path in paths.items() if not only or suite in only}
     theirs = {suite: Table(path) for suite, path in paths.items()}
     _check_machine(Environment(into), there)
     merged = Merged(left=[f"{suite}: {path} is missing, although {FILE_NAME} names its sweeps" for suite, path in paths.items() if not path.exists()])
