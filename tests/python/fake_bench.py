@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """A benchmark executable that speaks the protocol and misbehaves on request.
 
-FAKE_BENCH holds JSON: `backend`, `device` (or null with `device_error`), `delay_s` before each result, and `faults`, which maps
-"case/allocator/point argument" to what happens there: crash, early, exit3, hang, half, garbage, unit, wrong, unsupported, usage, silent,
-noise. FAKE_BENCH_LOG names a file that gets a line for each process and each point.
+FAKE_BENCH holds JSON: `backend`, `device` (or null with `device_error`), `start_s` before the first point, `delay_s` before each
+result, and `faults`, which maps "case/allocator/point argument" to what happens there: crash, early, exit3, hang, half, garbage, unit,
+wrong, unsupported, usage, silent, noise. FAKE_BENCH_LOG names a file that gets a line for each process and each
+point.
 """
 
 import json
@@ -168,6 +169,7 @@ def sweep(arguments):
         log(f"limits timeout={options['--timeout-s']} enough={options['--enough-s']}")
     if "CUDA_VISIBLE_DEVICES" in os.environ:
         log(f"gpu {os.environ['CUDA_VISIBLE_DEVICES']} {case}/{name}")
+    time.sleep(settings.get("start_s", 0))
     for index in range(int(options["--skip"]), len(points)):
         fault = settings.get("faults", {}).get(f"{case}/{name}/{points[index]}")
         if fault == "usage":

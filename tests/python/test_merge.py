@@ -62,9 +62,14 @@ def test_only_the_named_tables_are_taken(two: Checkout, error_line: ErrorLine) -
     assert wrong.returncode == 2
     assert "unknown table of two 'minis': did you mean 'mini'?" in error_line(wrong)
     assert (two.root / "one" / "mini.csv").read_text() == before
+    suite = two.root / "benchmarks" / "suites" / "mini.toml"
+    suite.with_name("other.toml").write_text(suite.read_text().replace('name = "mini"', 'name = "other"'))
+    assert two.gpuheap("bench", "other", "-a", "sharded_spans", "--no-baselines", "--output", "two").returncode == 0
     ran = two.gpuheap("merge", "two", "mini", "--output", "one")
     assert ran.returncode == 0, ran.stderr
     assert set(sweeps(two, "one")["alloc_single"]) == {"sharded_spans", "cuda_malloc", "atomic_malloc"}
+    assert "other" not in json.loads((two.root / "one" / "environment.json").read_text())["sweeps"]
+    assert not (two.root / "one" / "other.csv").exists()
 
 
 def test_the_same_build_goes_on(two: Checkout) -> None:

@@ -64,6 +64,11 @@ def test_first_runs_are_each_of_a_process_of_their_own(bench: Checkout, monkeypa
     assert all("points=1" in line for line in lines if line.startswith("start "))
 
 
+def test_the_starts_of_first_runs_are_not_in_their_limit(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.settings["start_s"] = 0.4
+    assert statuses(run(bench, monkeypatch, {}, timeout_s=1.0, first_runs=4)) == ["ok"] * 5
+
+
 def test_first_runs_have_one_limit_together(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.settings["delay_s"] = 0.4
     events = run(bench, monkeypatch, {}, timeout_s=1.0, first_runs=20)
