@@ -13,7 +13,7 @@ from handmade import BETTER, CLAIM, HEAD, failed, row
 
 from gpuheap.formats.results import Row, summarise
 from gpuheap.judging.evidence import Evidence
-from gpuheap.judging.judge import FAILS, HOLDS, UNDECIDED, Judged, judge
+from gpuheap.judging.judge import FAILS, HOLDS, UNDECIDED, UNMEASURED, Judged, judge
 from gpuheap.judging.reader import load_paper
 from gpuheap.judging.timeouts import bounds_of
 
@@ -95,17 +95,46 @@ def test_a_statistic_is_that_of_the_drawn_runs(tmp_path: Path) -> None:
     ("reason", "metric", "bounds"),
     [
         ("no result within 60 s", "malloc_us", (1.2e6, math.inf)),
-        ("no result within 2 min 0 s", "build_ms", (2400, math.inf)),
-        ("killed after 1 h 5 min", "total_ms", (78e3, math.inf)),
+        ("no result within 2 min 0 s", "build_ms", (240, math.inf)),
+        ("killed after 1 h 5 min", "kernel_us", (78e6, math.inf)),
         ("would take about 12 s, longer than the 10 s that a point has", "malloc_us", (0.24e6, math.inf)),
-        ("one run of 100 batches would take about 946 s, longer than the 10 s that a point has", "kernel_us", (0.946e6, math.inf)),
         ("92 % of the heap were in blocks after 1 s: it would take about 13 s, longer than the 10 s", "utilisation", (0.92, 1)),
-        ("no result within 60 s", "address_range_ratio", None),
+        ("no result within 60 s", "utilisation", (0, 1)),
+        ("no result within 60 s", "address_range_ratio", (1, math.inf)),
+        ("no result within 60 s", "free_us", None),
+        ("no result within 60 s", "footprint_ratio", None),
         ("something else", "malloc_us", None),
     ],
 )
 def test_a_time_out_bounds_a_value(reason: str, metric: str, bounds: tuple[float, float] | None) -> None:
-    assert bounds_of(reason, metric) == (pytest.approx(bounds) if bounds else None)
+    assert bounds_of(reason, metric, {}) == (pytest.approx(bounds) if bounds else None)
+
+
+@pytest.mark.parametrize("axis", ["batches", "iterations"])
+def test_one_kernel_of_many_has_no_bound(axis: str) -> None:
+    assert bounds_of("one run of 100 batches would take about 946 s, longer than the 10 s that a point has", "kernel_us", {axis: "100"}) is None
+
+
+# Points that ran out of time in one table of an H200, with the value that they have in another, measured with a longer limit.
+SEEN = [
+    ("no result within 3 s", "malloc_us", 270_693, {}),
+    ("would take about 3 s, longer than the 3 s that a point has", "malloc_us", 342_312, {}),
+    ("would take about 14 s, longer than the 12 s that a point has", "free_us", 241_974, {}),
+    ("would take about 3 s, longer than the 3 s that a point has", "free_us", 80.224, {}),
+    ("would take about 3 s, longer than the 3 s that a point has", "build_ms", 14.355, {}),
+    ("would take about 9 s, longer than the 3 s that a point has", "build_ms", 86.6364, {}),
+    ("would take about 4 s, longer than the 3 s that a point has", "kernel_us", 528_019, {}),
+    ("no result within 3 s", "kernel_us", 6_083.2, {"iterations": "10"}),
+    ("no result within 3 s", "kernel_us", 906.432, {"batches": "100"}),
+    ("one run of 100 batches would take about 17 s, longer than the 3 s that a point has", "kernel_us", 228.336, {"batches": "100"}),
+    ("one run of 100 batches would take about 122 s, longer than the 10 s that a point has", "kernel_us", 96.656, {"batches": "100"}),
+]
+
+
+@pytest.mark.parametrize(("reason", "metric", "value", "fields"), SEEN)
+def test_no_bound_excludes_what_was_measured_later(reason: str, metric: str, value: float, fields: dict[str, str]) -> None:
+    low, high = bounds_of(reason, metric, fields) or (-math.inf, math.inf)
+    assert low <= value <= high
 
 
 def test_the_executable_still_says_so() -> None:
@@ -113,7 +142,7 @@ def test_the_executable_still_says_so() -> None:
     said = "".join(path.read_text() for path in (REPOSITORY / "benchmarks").rglob("*.hpp")) + "".join(
         path.read_text() for path in (REPOSITORY / "python" / "gpuheap" / "running").glob("*.py")
     )
-    sentences = ('"would take about %.0f s', "one run of ", " batches ", "of the heap were in blocks")
+    sentences = ('"would take about %.0f s', "of the heap were in blocks")
     for words in (*sentences, "within {format_seconds(", "killed after {format_seconds("):
         assert words in said, words
 
@@ -140,3 +169,19 @@ def test_a_time_out_says_nothing_of_memory(tmp_path: Path) -> None:
     assert (found.verdict, found.numbers.split(";")[0]) == (UNDECIDED, "1 point without an end: holds in 0% to 100% of all draws of the runs")
     crashed = [row("halloc", 0.9, metric="utilisation"), failed("cuda_malloc", "crash")]
     assert judged(tmp_path, BETTER, crashed, "utilisation").verdict == HOLDS
+
+
+@pytest.mark.parametrize("value", [1e-3, 2, 1e6])
+def test_a_time_out_without_a_bound_decides_nothing_of_its_own_metric(tmp_path: Path, value: float) -> None:
+    """Also where the sentence compares nothing else, and holds in a narrow range only."""
+    for factor in ("1..", "<1", "0.95..1.05"):
+        found = judged(tmp_path, BETTER + f'factor = "{factor}"', [row("halloc", value, metric="free_us"), failed("cuda_malloc")], "free_us")
+        assert found.verdict == UNDECIDED, (factor, found.numbers)
+
+
+def test_whether_an_allocator_finishes_is_not_told_by_a_short_limit(tmp_path: Path) -> None:
+    unfinished = 'relation = "status"\nleft = "halloc"\nis = "timeout"'
+    short = row("halloc", None, status="timeout", parameter="reason=no result within 3 s")
+    assert judged(tmp_path, unfinished, [failed("halloc")]).verdict == HOLDS
+    assert judged(tmp_path, unfinished, [short]).verdict == UNMEASURED
+    assert judged(tmp_path, unfinished, [failed("halloc", size=64), short]).verdict == HOLDS

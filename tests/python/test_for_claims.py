@@ -168,6 +168,18 @@ def test_a_time_out_that_leaves_a_claim_open_gets_more_time(claimed: Checkout) -
     assert "open: 0 claims" in ran.stdout
 
 
+def test_a_claim_of_which_all_points_timed_out_gets_more_time(claimed: Checkout) -> None:
+    claimed.settings["enough"] = 1
+    claimed.fail(**{"cuda_malloc/256": "hang", "sharded_spans/256": "hang"})
+    assert claimed.gpuheap("bench", "mini/alloc_single", "-a", "sharded_spans,cuda_malloc,atomic_malloc", "--timeout", "0.5").returncode == 0
+    claimed.points_run()
+    del claimed.settings["faults"]
+    ran = claimed.gpuheap("bench", "all", "--for-claims")
+    assert ran.returncode == 0, ran.stderr
+    assert sorted(asked(claimed)) == [("cuda_malloc", "256"), ("sharded_spans", "256")]
+    assert "open: 0 claims" in ran.stdout
+
+
 def test_rows_of_another_build_do_not_count_and_are_refused(claimed: Checkout, error_line: ErrorLine) -> None:
     assert claimed.gpuheap("bench", "all", "--for-claims").returncode == 0
     claimed.settings["identity"] = "fedcba9876543210"

@@ -99,7 +99,7 @@ def test_other_references() -> None:
     numbers = numbers_of(WHOLE, sweeps)
     assert [numbers.of(f"standing {words}") for words in ("points", "best", "over 1.3", "over 1.5")] == [(3, ""), (1, ""), (2, ""), (1, "")]
     assert numbers.of("cap survey alloc_single halloc") == (40, "")
-    assert numbers.of("cap survey alloc_single xmalloc") is None and numbers.of("cap survey alloc_mixed halloc") is None
+    assert numbers.of("cap survey alloc_single xmalloc") == (0, "") and numbers.of("cap survey alloc_mixed halloc") is None
     for wrong in ("standing worst", "survey halloc", "survey alloc_single halloc 16 malloc_us"):
         with pytest.raises(UserError, match=wrong.rpartition(" ")[0]):
             numbers.of(wrong)

@@ -57,6 +57,14 @@ def test_a_failure_loses_its_point(status: str) -> None:
     assert (found.score("sharded_spans").best, found.score("sharded_spans").failed, found.score("sharded_spans").beyond(1.5)) == (0, 1, 1)
 
 
+def test_a_time_out_loses_only_what_its_limit_shows() -> None:
+    rows = [row("sharded_spans", 3), row("halloc", 2), row("sharded_spans", 30, metric="free_us"), row("halloc", 20, metric="free_us"), failed("cuda_malloc")]
+    assert times(rows) == [{"halloc": 1, "sharded_spans": 1.5, "cuda_malloc": float("inf")}, {"halloc": 1, "sharded_spans": 1.5}]
+    # 60 s bound a malloc by 1.2 s, which is no worse than 2 s.
+    assert times([row("sharded_spans", 3e6), row("halloc", 2e6), failed("cuda_malloc")]) == [{"halloc": 1, "sharded_spans": 1.5}]
+    assert times([row("sharded_spans", 3, metric="free_us"), failed("cuda_malloc")]) == []
+
+
 def test_a_time_in_which_requests_failed_is_no_result_and_memory_is() -> None:
     rows = [row("sharded_spans", 1), row("sharded_spans", 4, metric="failed_requests"), row("sharded_spans", 0.8, metric="utilisation")]
     rows += [row("halloc", 2), row("halloc", 0.4, metric="utilisation")]

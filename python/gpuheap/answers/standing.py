@@ -15,7 +15,8 @@ from gpuheap.catalogue import place
 from gpuheap.formats.protocol import FAILING
 from gpuheap.formats.results import Row
 from gpuheap.judging.certainty import draws
-from gpuheap.judging.evidence import Runs, runs_of
+from gpuheap.judging.evidence import Runs, fields_of, runs_of
+from gpuheap.judging.timeouts import bounds_of
 from gpuheap.metrics import METRICS
 from gpuheap.units import format_value
 
@@ -114,7 +115,8 @@ def is_compared(metric: str) -> bool:
 def standing(rows: Iterable[Row], traits: Mapping[str, Mapping[str, Any]]) -> Standing:
     """Compares the allocators that free single blocks and never hand out live memory.
 
-    An allocator that fails requests at a point counts as failed in every time of that point.
+    An allocator that fails requests at a point counts as failed in every time of that point. One that ran out of time counts as failed in the metrics of
+    which its limit shows that another allocator is better, and in no others: the limit of a quick run may be too short for what surrounds the metric.
     """
     by_point: dict[tuple[str, str, PointId], dict[str, list[Row]]] = {}
     left_out: dict[str, str] = {}
@@ -142,8 +144,12 @@ def _contests(suite: str, case: str, point: PointId, found: Mapping[str, Sequenc
     for metric in metrics:
         values = {name: value for name, rows in found.items() if (value := _value(rows, metric)) is not None}
         finished = [value for value in values.values() if not math.isnan(value)]
+        lower_is_better = METRICS[metric].lower_is_better is not False
+        if finished:
+            best = min(finished) if lower_is_better else max(finished)
+            values = {name: value for name, value in values.items() if not _is_open(found[name][0], metric, best, lower_is_better)}
         if finished and len(values) > 1:
-            entries = _ranked(values, METRICS[metric].lower_is_better is not False)
+            entries = _ranked(values, lower_is_better)
             drawn = {name: draws(runs) for name, rows in found.items() if (runs := _runs(rows, metric)) is not None}
             contests.append(Contest(suite, case, metric, point, tuple(_with_interval(entry, entries[0], drawn) for entry in entries)))
     return contests
@@ -176,6 +182,14 @@ def _value(rows: Sequence[Row], metric: str) -> float | None:
     if row is None or row.statistics is None:
         return None
     return row.statistics.median if served or not METRICS[metric].is_time else math.nan
+
+
+def _is_open(row: Row, metric: str, best: float, lower_is_better: bool) -> bool:
+    """Whether the allocator ran out of time, and might have been better than the best value with more of it."""
+    if row.status != "timeout":
+        return False
+    low, high = bounds_of(row.reason, metric, fields_of(row)) or (-math.inf, math.inf)
+    return low <= best if lower_is_better else high >= best
 
 
 def _ranked(values: Mapping[str, float], lower_is_better: bool) -> tuple[Entry, ...]:

@@ -26,6 +26,8 @@ CONFIDENCE = 0.95
 FEW_DRAWS, DRAWS = 60, 400
 # The values tried for a time-out: the bound itself, multiples of it, and a run that never ends.
 STRETCHES = (1.0, 3.0, 10.0, math.inf)
+# What is tried in their place for a time-out without bounds: a value below all others, none (so that the point is left out), and one above all others.
+UNBOUNDED = {1.0: 1e-9, 3.0: None, 10.0: 1e12}
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,10 @@ def certainty(relation: say.Relation, evidence: Evidence) -> Certainty:
     measured = {reading.runs for reading in readings if reading.runs is not None}
     with_runs = {runs for runs in measured if runs.enough}
     open_points = {(reading.allocator, tuple(sorted(reading.fields.items()))) for reading in readings if reading.is_open}
-    shares = [_share(relation, evidence, stretch, bool(with_runs)) for stretch in (STRETCHES if open_points else STRETCHES[-1:])]
+    try:
+        shares = [_share(relation, evidence, stretch, bool(with_runs)) for stretch in (STRETCHES if open_points else STRETCHES[-1:])]
+    except NotMeasured:  # no measurement is left without the open points, of whose values nothing is known
+        shares = [0.0, 1.0]
     least, most = min(shares), max(shares)
     holds = True if least >= CONFIDENCE else False if most <= 1 - CONFIDENCE else None
     estimated = any(runs.estimated for runs in with_runs)
@@ -76,7 +81,7 @@ def _readings_of(side: say.Side, evidence: Evidence) -> Sequence[Reading]:
 
 
 def _share(relation: say.Relation, evidence: Evidence, stretch: float, noisy: bool) -> float:
-    """The share of draws in which the relation holds. If no runs are known, there is one draw: the measured statistics."""
+    """The share of draws in which the relation holds. If no runs are known, there is one draw: the measured statistics. Raises NotMeasured."""
     drawn = _Drawn(evidence, stretch)
     if not noisy:
         return float(_holds(relation, drawn, None))
@@ -89,10 +94,7 @@ def _share(relation: say.Relation, evidence: Evidence, stretch: float, noisy: bo
 
 def _holds(relation: say.Relation, drawn: _Drawn, draw: int | None) -> bool:
     drawn.draw = draw
-    try:
-        return hold(relation, drawn).holds
-    except NotMeasured:  # no measurement is left without the open points
-        return False
+    return hold(relation, drawn).holds
 
 
 class _Drawn(Evidence):
@@ -129,7 +131,8 @@ class _Drawn(Evidence):
         if self._stretch == math.inf:
             return reading if high == math.inf else reading._replace(value=high, trouble="")
         if reading.between is None:
-            return None
+            value = UNBOUNDED[self._stretch]
+            return None if value is None else reading._replace(value=value, trouble="")
         value = low * self._stretch if high == math.inf else low + (high - low) * (self._stretch - 1) / STRETCHES[-2]
         return reading._replace(value=value, trouble="")
 

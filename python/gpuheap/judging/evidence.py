@@ -13,7 +13,7 @@ from gpuheap.errors import UserError
 from gpuheap.formats.protocol import FAILING
 from gpuheap.formats.results import EXPLAINING, Row, Statistics
 from gpuheap.judging.language import SAME, Side
-from gpuheap.judging.timeouts import Bounds, bounds_of
+from gpuheap.judging.timeouts import LEAST_LIMIT_S, Bounds, bounds_of, limit_of
 from gpuheap.metrics import METRICS
 from gpuheap.running.runner import FAILURES_THAT_END_A_GRID
 from gpuheap.units import parse_bytes
@@ -118,11 +118,15 @@ class Evidence:
         return Found(tuple(readings), tuple(name for name in wanted if name not in seen and name not in unsupported), unsupported)
 
     def endings(self, side: Side) -> list[tuple[Reading, str]]:
-        """The status of each point of a side, unsupported points included. Values are ignored."""
+        """The status of each point of a side, unsupported points included. Values are ignored.
+
+        A time-out under a limit below LEAST_LIMIT_S is left out: it says nothing about whether the allocator finishes.
+        """
         found: list[tuple[Reading, str]] = []
         for rows in self._points.get((side.suite, side.case), {}).values():
             fields = fields_of(rows[0])
-            if rows[0].allocator in side.of and meets(side, fields):
+            too_short = rows[0].status == "timeout" and 0 < limit_of(rows[0].reason) < LEAST_LIMIT_S
+            if rows[0].allocator in side.of and meets(side, fields) and not too_short:
                 status = rows[0].status
                 found.append((Reading(rows[0].allocator, fields), "failed_requests" if status == "ok" and _requests_failed(rows) else status))
         untried = self._untried_of(side.suite, side.case)
@@ -180,7 +184,7 @@ def _reading(rows: Sequence[Row], fields: Mapping[str, str], side: Side) -> Read
     """The reading of a point; None if the point has no value of the side's metric and did not fail."""
     first = rows[0]
     if first.status in FAILING:
-        between = bounds_of(first.reason, side.metric) if first.status == "timeout" else None
+        between = bounds_of(first.reason, side.metric, fields) if first.status == "timeout" else None
         return Reading(first.allocator, fields, trouble=first.status, between=between)
     row = next((row for row in rows if row.metric == side.metric), None)
     if first.status != "ok" or row is None or row.statistics is None:

@@ -11,7 +11,7 @@ from gpuheap.formats.points import Point
 from gpuheap.formats.results import Key, Row, point_key, split_parameter
 from gpuheap.formats.suites import FEWEST_RUNS
 from gpuheap.judging.evidence import Evidence, meets
-from gpuheap.judging.judge import PUBLISHED, UNDECIDED, Judged, named
+from gpuheap.judging.judge import PUBLISHED, UNDECIDED, UNMEASURED, Judged, named
 from gpuheap.judging.language import SAME
 from gpuheap.judging.timeouts import limit_of
 from gpuheap.running.plan import Plan, PlannedSweep
@@ -164,7 +164,7 @@ def _wanted(plan: Plan, one: Judged, places: Mapping[tuple[str, str], Sequence[_
             reference = sweep.case.slowdown
             is_reference = side.metric == "slowdown" and reference is not None and sweep.allocator == reference.reference
             if (sweep.allocator in asked or is_reference) and meets(side, place.fields):
-                needed = _needed(sweep, place.rows, one.verdict == UNDECIDED)
+                needed = _needed(sweep, place.rows, one.verdict)
                 if needed is not None:
                     found[place.sweep, place.point] = needed
     # As long as missing points or time-outs leave a claim open, more runs of its other points decide nothing.
@@ -172,12 +172,12 @@ def _wanted(plan: Plan, one: Judged, places: Mapping[tuple[str, str], Sequence[_
     return first or found
 
 
-def _needed(sweep: PlannedSweep, rows: Sequence[Row], undecided: bool) -> How | None:
-    """How to measure the point again; None if that cannot improve it."""
+def _needed(sweep: PlannedSweep, rows: Sequence[Row], verdict: str) -> How | None:
+    """How to measure the point again for a claim with this verdict; None if that cannot improve it."""
     case = sweep.case
     if not rows:
         return How(case.runs, case.timeout_s, "missing")
-    if rows[0].status == "timeout" and undecided:
+    if rows[0].status == "timeout" and verdict in (UNDECIDED, UNMEASURED):
         longer = max(case.timeout_s, MORE_TIME * limit_of(rows[0].reason))
         return How(case.runs, longer, "ended") if longer <= LONGEST_TIMEOUT_S else None
     if rows[0].status != "ok":
@@ -186,7 +186,7 @@ def _needed(sweep: PlannedSweep, rows: Sequence[Row], undecided: bool) -> How | 
     if not all(row.values for row in rows):
         return How(case.runs, case.timeout_s, "missing")
     more = min(MORE_RUNS * max(runs, case.runs), MOST_RUNS)
-    return How(more, case.timeout_s * MORE_RUNS, "noisy") if undecided and runs < more else None
+    return How(more, case.timeout_s * MORE_RUNS, "noisy") if verdict == UNDECIDED and runs < more else None
 
 
 def _part(sweep: PlannedSweep, points: Sequence[Point], how: How) -> PlannedSweep:

@@ -4,7 +4,7 @@ A sentence stands on its page as in the file, with a number and its unit in plac
 lines are replaced. References to numbers are words:
 
     SUITE CASE ALLOCATOR KEY=VALUE... METRIC   the median of a row; the keys are all those that distinguish its point
-    cap SUITE CASE ALLOCATOR                   the bound on registers that the sweep's executable was compiled with
+    cap SUITE CASE ALLOCATOR                   the bound on registers that the sweep's executable was compiled with; 0: none
     standing points | best | over TIMES        of the default allocator in docs/standing.md
 """
 
@@ -110,8 +110,9 @@ class Numbers:
         if words[:1] == ["standing"]:
             return self._of_standing(words[1:], reference), ""
         if words[:1] == ["cap"] and len(words) == 4:
-            cap = re.search(r"-maxrregcount=(\d+)", self._flags(*words[1:]))
-            return (float(cap[1]), "") if cap else None
+            flags = self._flags(*words[1:])
+            cap = re.search(r"-maxrregcount=(\d+)", flags)
+            return (float(cap[1]) if cap else 0.0, "") if flags else None
         rows = [row for row in self.rows(" ".join(words[:-1])) if row.metric == words[-1]]
         found = rows[0].statistics if len(rows) == 1 and rows[0].ok else None
         return (found.median, rows[0].unit) if found else None
