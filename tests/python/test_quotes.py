@@ -51,7 +51,7 @@ def quotes_of(folder: Path, text: str = TEXT) -> Quotes:
 
 
 def numbers_of(rows: list[Row], environment: dict[str, object] | None = None) -> Numbers:
-    return Numbers(Measured(Path(), tuple(rows), environment or {}), Score("sharded_spans", (1.0, 1.4, math.inf)))
+    return Numbers(Measured(Path(), tuple(rows), environment or {}), Score("sharded_spans", (1.0, 1.4, math.inf), failed=1))
 
 
 def test_numbers_of_today_stand_on_the_page(tmp_path: Path) -> None:

@@ -65,6 +65,12 @@ def test_a_time_out_loses_only_what_its_limit_shows() -> None:
     assert times([row("sharded_spans", 3, metric="free_us"), failed("cuda_malloc")]) == []
 
 
+def test_a_value_that_is_infinitely_worse_is_no_failure() -> None:
+    rows = [row("sharded_spans", 0, metric="internal_fragmentation"), row("halloc", 0.1, metric="internal_fragmentation")]
+    assert times(rows) == [{"sharded_spans": 1, "halloc": float("inf")}]
+    assert standing(rows, TRAITS).score("halloc").failed == 0
+
+
 def test_a_time_in_which_requests_failed_is_no_result_and_memory_is() -> None:
     rows = [row("sharded_spans", 1), row("sharded_spans", 4, metric="failed_requests"), row("sharded_spans", 0.8, metric="utilisation")]
     rows += [row("halloc", 2), row("halloc", 0.4, metric="utilisation")]

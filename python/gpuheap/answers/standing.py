@@ -15,7 +15,7 @@ from gpuheap.catalogue import place
 from gpuheap.formats.protocol import FAILING
 from gpuheap.formats.results import Row
 from gpuheap.judging.certainty import draws
-from gpuheap.judging.evidence import Runs, fields_of, runs_of
+from gpuheap.judging.evidence import Runs, runs_of
 from gpuheap.judging.timeouts import bounds_of
 from gpuheap.metrics import METRICS
 from gpuheap.units import format_value
@@ -66,6 +66,7 @@ class Score:
 
     allocator: str
     times: tuple[float, ...]  # its `Entry.times` in each contest
+    failed: int  # the contests in which it has no value
 
     @property
     def points(self) -> int:
@@ -74,10 +75,6 @@ class Score:
     @property
     def best(self) -> int:
         return self.within(1.0)
-
-    @property
-    def failed(self) -> int:
-        return sum(math.isinf(times) for times in self.times)
 
     @property
     def typical(self) -> float:
@@ -126,11 +123,12 @@ def standing(rows: Iterable[Row], traits: Mapping[str, Mapping[str, Any]]) -> St
         else:
             by_point.setdefault((row.suite, row.case, point_id(row)), {}).setdefault(row.allocator, []).append(row)
     contests = [contest for (suite, case, point), found in by_point.items() for contest in _contests(suite, case, point, found)]
-    times: dict[str, list[float]] = {}
+    entries: dict[str, list[Entry]] = {}
     for contest in contests:
         for entry in contest.entries:
-            times.setdefault(entry.allocator, []).append(entry.times)
-    scores = sorted((Score(name, tuple(found)) for name, found in times.items()), key=lambda s: (-s.best, s.typical, place(s.allocator)))
+            entries.setdefault(entry.allocator, []).append(entry)
+    scores = [Score(name, tuple(one.times for one in found), sum(math.isnan(one.value) for one in found)) for name, found in entries.items()]
+    scores.sort(key=lambda score: (-score.best, score.typical, place(score.allocator)))
     return Standing(tuple(contests), tuple(scores), dict(sorted(left_out.items(), key=lambda pair: place(pair[0]))))
 
 
@@ -188,7 +186,7 @@ def _is_open(row: Row, metric: str, best: float, lower_is_better: bool) -> bool:
     """Whether the allocator ran out of time, and might have been better than the best value with more of it."""
     if row.status != "timeout":
         return False
-    low, high = bounds_of(row.reason, metric, fields_of(row)) or (-math.inf, math.inf)
+    low, high = bounds_of(row.case, metric, row.reason) or (-math.inf, math.inf)
     return low <= best if lower_is_better else high >= best
 
 

@@ -27,6 +27,7 @@ FEW_DRAWS, DRAWS = 60, 400
 # The values tried for a time-out: the bound itself, multiples of it, and a run that never ends.
 STRETCHES = (1.0, 3.0, 10.0, math.inf)
 # What is tried in their place for a time-out without bounds: a value below all others, none (so that the point is left out), and one above all others.
+# The values of the other allocators at the same point are tried too, each in turn.
 UNBOUNDED = {1.0: 1e-9, 3.0: None, 10.0: 1e12}
 
 
@@ -65,8 +66,11 @@ def certainty(relation: say.Relation, evidence: Evidence) -> Certainty:
     measured = {reading.runs for reading in readings if reading.runs is not None}
     with_runs = {runs for runs in measured if runs.enough}
     open_points = {(reading.allocator, tuple(sorted(reading.fields.items()))) for reading in readings if reading.is_open}
+    completions = [(stretch, "") for stretch in (STRETCHES if open_points else STRETCHES[-1:])]
+    if any(reading.is_open and reading.between is None for reading in readings):
+        completions += [(STRETCHES[0], name) for name in sorted({reading.allocator for reading in readings if reading.ok})]
     try:
-        shares = [_share(relation, evidence, stretch, bool(with_runs)) for stretch in (STRETCHES if open_points else STRETCHES[-1:])]
+        shares = [_share(relation, evidence, stretch, like, bool(with_runs)) for stretch, like in completions]
     except NotMeasured:  # no measurement is left without the open points, of whose values nothing is known
         shares = [0.0, 1.0]
     least, most = min(shares), max(shares)
@@ -80,9 +84,9 @@ def _readings_of(side: say.Side, evidence: Evidence) -> Sequence[Reading]:
     return evidence.find(side, named).readings if named else ()
 
 
-def _share(relation: say.Relation, evidence: Evidence, stretch: float, noisy: bool) -> float:
+def _share(relation: say.Relation, evidence: Evidence, stretch: float, like: str, noisy: bool) -> float:
     """The share of draws in which the relation holds. If no runs are known, there is one draw: the measured statistics. Raises NotMeasured."""
-    drawn = _Drawn(evidence, stretch)
+    drawn = _Drawn(evidence, stretch, like)
     if not noisy:
         return float(_holds(relation, drawn, None))
     held = sum(_holds(relation, drawn, draw) for draw in range(FEW_DRAWS))
@@ -98,10 +102,13 @@ def _holds(relation: say.Relation, drawn: _Drawn, draw: int | None) -> bool:
 
 
 class _Drawn(Evidence):
-    """The evidence with one completion of the open points and, if `draw` is not None, with the values of that draw."""
+    """The evidence with one completion of the open points and, if `draw` is not None, with the values of that draw.
 
-    def __init__(self, base: Evidence, stretch: float) -> None:
-        self._base, self._stretch = base, stretch
+    `like`: the allocator whose values the points without bounds get; "" if they get those of UNBOUNDED.
+    """
+
+    def __init__(self, base: Evidence, stretch: float, like: str = "") -> None:
+        self._base, self._stretch, self._like = base, stretch, like
         self.draw: int | None = None  # the number of the draw; None: the measured statistics
         self._known: dict[tuple[say.Side, tuple[str, ...] | None], tuple[Found, list[tuple[Reading, list[float]]]]] = {}
 
@@ -115,7 +122,7 @@ class _Drawn(Evidence):
         key = (side, None if of is None else tuple(of))
         if key not in self._known:
             found = self._base.find(side, of)
-            completed = [reading for each in found.readings if (reading := self._completed(each)) is not None]
+            completed = [reading for each in found.readings if (reading := self._completed(side, each)) is not None]
             self._known[key] = (found, [(each, draws(each.runs) if each.runs is not None and each.runs.enough else []) for each in completed])
         found, drawn = self._known[key]
         if self.draw is None:
@@ -123,7 +130,7 @@ class _Drawn(Evidence):
         readings = (Reading(each.allocator, each.fields, values[self.draw], each.trouble) if values else each for each, values in drawn)
         return Found(tuple(readings), found.missing, found.unsupported)
 
-    def _completed(self, reading: Reading) -> Reading | None:
+    def _completed(self, side: say.Side, reading: Reading) -> Reading | None:
         """The reading, in which an open point has the value of the completion. None if the completion has no value, so that the point is left out."""
         if not reading.is_open:
             return reading
@@ -131,10 +138,15 @@ class _Drawn(Evidence):
         if self._stretch == math.inf:
             return reading if high == math.inf else reading._replace(value=high, trouble="")
         if reading.between is None:
-            value = UNBOUNDED[self._stretch]
+            value = self._value_like(side, reading) if self._like else UNBOUNDED[self._stretch]
             return None if value is None else reading._replace(value=value, trouble="")
         value = low * self._stretch if high == math.inf else low + (high - low) * (self._stretch - 1) / STRETCHES[-2]
         return reading._replace(value=value, trouble="")
+
+    def _value_like(self, side: say.Side, reading: Reading) -> float | None:
+        """The value of the allocator `like` at the reading's point; None if it has none."""
+        others = self._base.find(side, (self._like,)).readings
+        return next((other.value for other in others if other.ok and other.fields == reading.fields), None)
 
 
 _STATISTICS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {

@@ -125,15 +125,15 @@ class Evidence:
         found: list[tuple[Reading, str]] = []
         for rows in self._points.get((side.suite, side.case), {}).values():
             fields = fields_of(rows[0])
-            too_short = rows[0].status == "timeout" and 0 < limit_of(rows[0].reason) < LEAST_LIMIT_S
-            if rows[0].allocator in side.of and meets(side, fields) and not too_short:
+            if rows[0].allocator in side.of and meets(side, fields) and not _had_too_little_time(rows[0]):
                 status = rows[0].status
                 found.append((Reading(rows[0].allocator, fields), "failed_requests" if status == "ok" and _requests_failed(rows) else status))
         untried = self._untried_of(side.suite, side.case)
-        return found + [pair for pair in untried if pair[0].allocator in side.of and meets(side, pair[0].fields)]
+        return found + [pair for pair in untried if pair[1] and pair[0].allocator in side.of and meets(side, pair[0].fields)]
 
     def _untried_of(self, suite: str, case: str) -> list[tuple[Reading, str]]:
         """The points at which an allocator was not tried, with the failure that ended its sweep: the runner ends a sweep after failures in a row.
+        The failure is "" if it was a time-out under a limit below LEAST_LIMIT_S.
 
         Only points that at least two other allocators have count. A point that a single allocator has is a setting of its own.
         """
@@ -141,20 +141,27 @@ class Evidence:
             places: dict[tuple[object, ...], list[str]] = {}
             statuses: dict[str, list[str]] = {}
             example: dict[tuple[object, ...], Row] = {}
+            hasty: set[str] = set()
             for rows in self._points.get((suite, case), {}).values():
                 place = (rows[0].threads, rows[0].bytes, rows[0].key[6])
                 places.setdefault(place, []).append(rows[0].allocator)
                 example.setdefault(place, rows[0])
                 statuses.setdefault(rows[0].allocator, []).append(rows[0].status)
+                hasty |= {rows[0].allocator} if _had_too_little_time(rows[0]) else set()
             ended = {name: ending for name, found in statuses.items() if (ending := _ending(found))}
             self._untried[suite, case] = [
-                (Reading(name, fields_of(example[place]), trouble="untried"), ending)
+                (Reading(name, fields_of(example[place]), trouble="untried"), "" if ending == "timeout" and name in hasty else ending)
                 for place, names in places.items()
                 if len(names) > 1
                 for name, ending in ended.items()
                 if name not in names
             ]
         return self._untried[suite, case]
+
+
+def _had_too_little_time(row: Row) -> bool:
+    """Whether the point ran out of time under a limit that says nothing about whether the allocator finishes."""
+    return row.status == "timeout" and 0 < limit_of(row.reason) < LEAST_LIMIT_S
 
 
 def meets(side: Side, fields: Mapping[str, str]) -> bool:
@@ -184,7 +191,9 @@ def _reading(rows: Sequence[Row], fields: Mapping[str, str], side: Side) -> Read
     """The reading of a point; None if the point has no value of the side's metric and did not fail."""
     first = rows[0]
     if first.status in FAILING:
-        between = bounds_of(first.reason, side.metric, fields) if first.status == "timeout" else None
+        # A bound on a value is none on how it varies.
+        bounded = first.status == "timeout" and side.statistic not in ("stddev", "variance")
+        between = bounds_of(side.case, side.metric, first.reason) if bounded else None
         return Reading(first.allocator, fields, trouble=first.status, between=between)
     row = next((row for row in rows if row.metric == side.metric), None)
     if first.status != "ok" or row is None or row.statistics is None:
