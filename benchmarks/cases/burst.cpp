@@ -1,6 +1,7 @@
 #include "cases/burst.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "harness/pace.hpp"
 #include "workloads/slots/slot_cases.hpp"
@@ -13,6 +14,7 @@ outcome burst::measure(slots::slot_heap& heap, session const& s, point const& p)
   auto const second_percent = static_cast<unsigned>(std::min<std::uint64_t>(100, 100 * p.number("bytes") / p.number("then")));
   row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, kernel_us{"kernel_us", "us", {}},
       failed_requests{"failed_requests", "count", {}};
+  row footprint = slots::footprint_row();
   pace const timing(s);
   // Run 0 checks whole blocks and is not counted.
   for (unsigned run = 0; run == 0 || !timing.enough(malloc_us.samples.size()); ++run) {
@@ -26,6 +28,7 @@ outcome burst::measure(slots::slot_heap& heap, session const& s, point const& p)
     double const freed = heap.work(slots::of_sizes(slots::same_for_all(free_half), p.number("bytes"), whole));
     double const second = heap.work(slots::of_sizes(slots::same_for_all(refill), p.number("then"), whole));
     auto const failed = heap.tally().failed_requests;
+    if (!whole) slots::note_footprint(heap, footprint);
     slots::free_all(heap, count, whole);
     if (auto fault = slots::fault_of(heap, run); !fault.empty()) return wrong(std::move(fault));
     if (whole) continue;
@@ -34,7 +37,8 @@ outcome burst::measure(slots::slot_heap& heap, session const& s, point const& p)
     kernel_us.samples.push_back(second);
     failed_requests.samples.push_back(static_cast<double>(failed));
   }
-  return {outcome_status::ok, "", {std::move(malloc_us), std::move(free_us), std::move(kernel_us), std::move(failed_requests)}};
+  return slots::finished({std::move(malloc_us), std::move(free_us), std::move(kernel_us), std::move(failed_requests)},
+                         std::move(footprint));
 }
 
 }  // namespace gpuheap::bench

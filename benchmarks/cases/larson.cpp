@@ -1,5 +1,7 @@
 #include "cases/larson.hpp"
 
+#include <utility>
+
 #include "harness/pace.hpp"
 #include "workloads/slots/slot_cases.hpp"
 
@@ -8,6 +10,7 @@ namespace gpuheap::bench {
 outcome larson::measure(slots::slot_heap& heap, session const& s, point const& p) {
   auto const count = static_cast<unsigned>(p.number("slots")), rounds = static_cast<unsigned>(p.number("rounds"));
   row kernel_us{"kernel_us", "us", {}}, throughput{"throughput", "1/s", {}}, failed_requests{"failed_requests", "count", {}};
+  row footprint = slots::footprint_row();
   pace const timing(s);
   std::size_t passes = 0;
   // Run 0 checks whole blocks, for one generation; run 1 is measured, a sample for each generation after the first.
@@ -34,10 +37,11 @@ outcome larson::measure(slots::slot_heap& heap, session const& s, point const& p
       }
       failed_before = now;
     }
+    if (!whole) slots::note_footprint(heap, footprint);
     slots::free_all(heap, count, whole);
     if (auto fault = slots::fault_of(heap, run); !fault.empty()) return wrong(std::move(fault));
   }
-  return {outcome_status::ok, "", {std::move(kernel_us), std::move(throughput), std::move(failed_requests)}};
+  return slots::finished({std::move(kernel_us), std::move(throughput), std::move(failed_requests)}, std::move(footprint));
 }
 
 }  // namespace gpuheap::bench

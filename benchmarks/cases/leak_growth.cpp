@@ -1,5 +1,6 @@
 #include "cases/leak_growth.hpp"
 
+#include <utility>
 #include <vector>
 
 #include "harness/pace.hpp"
@@ -12,6 +13,7 @@ outcome leak_growth::measure(slots::slot_heap& heap, session const& s, point con
   auto const count = static_cast<unsigned>(p.number("slots")), rounds = static_cast<unsigned>(p.number("rounds"));
   auto const freed = static_cast<unsigned>(100 - p.number("leak"));
   row kernel_us{"kernel_us", "us", {}}, slowdown{"slowdown", "ratio", {}}, failed_requests{"failed_requests", "count", {}};
+  row footprint = slots::footprint_row();
   pace const timing(s);
   // Run 0 checks whole blocks and is not counted.
   for (unsigned run = 0; run == 0 || !timing.enough(kernel_us.samples.size()); ++run) {
@@ -31,6 +33,7 @@ outcome leak_growth::measure(slots::slot_heap& heap, session const& s, point con
       if (round >= rounds - rounds / 4) last.push_back(us);
     }
     auto const failed = heap.tally().failed_requests;
+    if (!whole) slots::note_footprint(heap, footprint);
     slots::free_all(heap, count * rounds, whole);
     if (auto fault = slots::fault_of(heap, run); !fault.empty()) return wrong(std::move(fault));
     if (whole) continue;
@@ -38,7 +41,7 @@ outcome leak_growth::measure(slots::slot_heap& heap, session const& s, point con
     slowdown.samples.push_back(percentile(last, 0.5) / percentile(first, 0.5));
     failed_requests.samples.push_back(static_cast<double>(failed));
   }
-  return {outcome_status::ok, "", {std::move(kernel_us), std::move(slowdown), std::move(failed_requests)}};
+  return slots::finished({std::move(kernel_us), std::move(slowdown), std::move(failed_requests)}, std::move(footprint));
 }
 
 }  // namespace gpuheap::bench

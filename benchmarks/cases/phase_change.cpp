@@ -1,5 +1,7 @@
 #include "cases/phase_change.hpp"
 
+#include <utility>
+
 #include "harness/pace.hpp"
 #include "workloads/slots/slot_cases.hpp"
 
@@ -10,6 +12,7 @@ outcome phase_change::measure(slots::slot_heap& heap, session const& s, point co
   auto const rounds = static_cast<unsigned>(p.number("rounds"));
   row malloc_us{"malloc_us", "us", {}}, free_us{"free_us", "us", {}}, slowdown{"slowdown", "ratio", {}},
       failed_requests{"failed_requests", "count", {}};
+  row footprint = slots::footprint_row();
   pace const timing(s);
   // Run 0 checks whole blocks and is not counted.
   for (unsigned run = 0; run == 0 || !timing.enough(malloc_us.samples.size()); ++run) {
@@ -23,6 +26,7 @@ outcome phase_change::measure(slots::slot_heap& heap, session const& s, point co
         auto const count = static_cast<unsigned>(p.number("slots") << (2 * phase));
         slots::task work{.count = count, .passes = count, .take_percent = 100};
         double const taken = heap.work(slots::of_sizes(slots::same_for_all(work), p.number("bytes") >> (2 * phase), whole));
+        if (!whole && round + 1 == rounds) slots::note_footprint(heap, footprint);
         work.take_percent = 0;
         work.free_percent = 100;
         double const freed = heap.work(slots::of_sizes(slots::same_for_all(work), p.number("bytes") >> (2 * phase), whole));
@@ -40,7 +44,7 @@ outcome phase_change::measure(slots::slot_heap& heap, session const& s, point co
     slowdown.samples.push_back(last / first);
     failed_requests.samples.push_back(static_cast<double>(heap.tally().failed_requests));
   }
-  return {outcome_status::ok, "", {std::move(malloc_us), std::move(free_us), std::move(slowdown), std::move(failed_requests)}};
+  return slots::finished({std::move(malloc_us), std::move(free_us), std::move(slowdown), std::move(failed_requests)}, std::move(footprint));
 }
 
 }  // namespace gpuheap::bench

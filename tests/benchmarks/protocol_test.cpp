@@ -258,6 +258,22 @@ std::vector<small_case> const small_cases{
 };
 INSTANTIATE_TEST_SUITE_P(Cases, SmallCase, testing::ValuesIn(small_cases), [](auto const& test) { return test.param.which; });
 
+// A heap holds at least what lives in it.
+TEST(Cases, BlocksThatChangeHandsHaveAFootprint) {
+  for (std::string const which : {"larson", "producer_consumer", "leak_growth", "burst", "phase_change"}) {
+    for (std::string const allocator : {"sharded_spans", "ouroboros_p_s"}) {
+      auto const f = run_case(which, allocator, {"--point", "threads=128,block_threads=64,slots=2,bytes=4096"});
+      ASSERT_EQ(f.exit_code, 0) << f.err;
+      json const result = json_reader::read(f.out.at(1));
+      ASSERT_EQ(result["status"].text, "ok") << which << " " << allocator << ": " << result["reason"].text;
+      auto const& last = result["rows"].items.back();
+      ASSERT_EQ(last["metric"].text, "footprint_ratio") << which << " " << allocator;
+      ASSERT_FALSE(last["samples"].items.empty());
+      for (auto const& sample : last["samples"].items) EXPECT_GE(sample.number, 1) << which << " " << allocator;
+    }
+  }
+}
+
 TEST(Cases, AHeapThatCannotHoldTheRequestsIsUnsupported) {
   auto const f = run_case("alloc_single", "store_only", {"--point", "threads=100000,bytes=8192"});
   ASSERT_EQ(f.exit_code, 0) << f.err;

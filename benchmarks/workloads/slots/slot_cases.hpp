@@ -2,6 +2,8 @@
 #pragma once
 
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "workloads/slots/slot_heap.hpp"
 
@@ -24,6 +26,18 @@ inline void free_all(slot_heap& heap, unsigned count, bool whole_contents) {
   std::string fault = heap.tally().fault();
   if (fault.empty()) fault = heap.refused_frees();
   return fault.empty() ? "" : "run " + std::to_string(run) + ": " + fault;
+}
+
+// Adds the heap's footprint to `footprint`, if the allocator says what it holds.
+inline void note_footprint(slot_heap& heap, row& footprint) {
+  if (auto const ratio = heap.footprint_ratio(); ratio) footprint.samples.push_back(*ratio);
+}
+[[nodiscard]] inline row footprint_row() { return {"footprint_ratio", "ratio", {}}; }
+
+// The outcome of a case that ended well. Allocators that do not say what they hold have no row of footprints.
+[[nodiscard]] inline outcome finished(std::vector<row> rows, row footprint) {
+  if (!footprint.samples.empty()) rows.push_back(std::move(footprint));
+  return {outcome_status::ok, "", std::move(rows)};
 }
 
 }  // namespace gpuheap::bench::slots

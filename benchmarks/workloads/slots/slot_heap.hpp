@@ -3,6 +3,8 @@
 
 #include <gpuheap/simt/launch.hpp>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "harness/case.hpp"
@@ -26,6 +28,9 @@ class slot_heap {
   virtual block_tally tally() = 0;
   // "" or how many frees were refused since start().
   virtual std::string refused_frees() = 0;
+  // Bytes that the heap holds over the requested bytes of the blocks in the slots. Nothing from an allocator that does not say what it
+  // holds, or if all slots are empty. Waits for the kernels.
+  virtual std::optional<double> footprint_ratio() = 0;
   // Called when all blocks are freed: "" or the damage that the allocator's audit finds, or the blocks that it takes for live. Without an
   // audit "".
   virtual std::string why_not_empty() = 0;
@@ -62,6 +67,14 @@ class slot_heap_of final : public slot_heap {
   }
   block_tally tally() override { return tally_.download(stream_)[0]; }
   std::string refused_frees() override { return heap_.refused_frees(); }
+  std::optional<double> footprint_ratio() override {
+    auto const held = heap_.footprint();
+    if (!held) return std::nullopt;
+    std::uint64_t live_bytes = 0;
+    for (kept_block const& block : slots_.download(stream_)) live_bytes += block.words != nullptr ? block.bytes : 0;
+    if (live_bytes == 0) return std::nullopt;
+    return static_cast<double>(held->held_bytes) / static_cast<double>(live_bytes);
+  }
   std::string why_not_empty() override {
     auto const [problem, live_bytes] = heap_.audit();
     if (!problem.empty()) return "the audit of the heap: " + problem;
