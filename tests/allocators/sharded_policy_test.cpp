@@ -69,13 +69,15 @@ void for_all_inputs(Visit visit) {
               in.held_pages = std::min(held, in.all_pages - free);
               in.warps = warps;
               in.lanes = in.asked = lanes;
-              in.is_uniform = sharded::is_uniform(lanes, lanes);
               in.is_large_launch = sharded::is_large_launch<shipped>(warps, 4);
-              in.lg_shards = in.is_large_launch ? 2 : warps % 3;
+              in.lg_shards = in.is_large_launch ? (warps > 4096 ? 4 : 2) : warps % 3;
               in.has_partial = (held & 1) != 0;
               for (bool const others : {false, true}) {
                 in.others_idle = others;
-                visit(in);
+                for (bool const uniform : {false, sharded::is_uniform(lanes, lanes)}) {
+                  in.is_uniform = uniform;
+                  visit(in);
+                }
               }
             }
           }
@@ -153,6 +155,51 @@ TEST(ShardedPolicy, ASmallLaunchTakesEnoughForSeveralLikeIt) {
   EXPECT_EQ(sharded::span_pages<shipped>(in), 512u) << "the longest span";
 }
 
+TEST(ShardedPolicy, FewLanesThatAskForLongSlotsGetAShortSpan) {
+  refill_input in = large_launch();
+  in.slot_bytes = 1 << 18;
+  in.max_segments = 64;
+  in.is_uniform = false;
+  in.lanes = 1;
+  in.free_pages = in.all_pages;
+  EXPECT_GT(sharded::demanded_pages(in), 64u * 100);
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 4u * 64);
+  in.lanes = 2;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 16u * 64);
+  in.lanes = 1;
+  in.held_pages = 16 * 500;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 1000u) << "twice what a shard of the class has on average";
+  in.held_pages = 0;
+  in.asked = 2000;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 64u * 64) << "what threads wait for, up to the longest span";
+  in = large_launch();
+  in.slot_bytes = 1 << 18;
+  in.max_segments = 64;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 64u * 64) << "whole warps ask";
+  in.slot_bytes = 8192;
+  in.is_uniform = false;
+  in.lanes = 1;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), sharded::demanded_pages(in)) << "slots of 8 KiB need less than 4 segments";
+}
+TEST(ShardedPolicy, FewLanesOfASmallLaunchGetNoShorterSpanTheMoreTheirClassHolds) {
+  refill_input in = lone_warp();
+  in.warps = 4000;
+  in.lanes = 1;
+  in.is_uniform = false;
+  in.lg_shards = 4;
+  in.slot_bytes = 1 << 18;
+  in.max_segments = 64;
+  in.free_pages = 6000;
+  EXPECT_EQ(sharded::demanded_pages(in), 1036u);
+  for (unsigned const held : {0u, 100u, 255u, 256u, 800u}) {
+    in.held_pages = held;
+    EXPECT_EQ(sharded::span_pages<shipped>(in), 6000u / 32) << held << ": a 32nd of what is free";
+  }
+  in.free_pages = in.all_pages;
+  in.held_pages = 0;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 4u * 64);
+}
+
 TEST(ShardedPolicy, APartialSpanIsReusedIfTheLaunchFoundSomeAtFirst) {
   refill_input in = large_launch();
   EXPECT_FALSE(plan_refill<shipped>(in).reuses);
@@ -172,7 +219,22 @@ TEST(ShardedPolicy, ASmallLaunchPrefersUnusedMemoryWhileHalfOfTheHeapIsUnused) {
   EXPECT_FALSE(plan_refill<shipped>(in).reuses);
   EXPECT_EQ(plan_refill<shipped>(in).segments, 1u) << "a segment of its own";
   in.free_pages = in.all_pages / 2;
+  in.held_pages = in.free_pages / 32;
   EXPECT_TRUE(plan_refill<shipped>(in).reuses);
+}
+TEST(ShardedPolicy, ASmallLaunchPrefersUnusedMemoryForAClassThatHoldsLittleBesideWhatIsFree) {
+  refill_input in = lone_warp();
+  in.has_partial = true;
+  for (unsigned const free : {32u, 3200u, in.all_pages / 2}) {
+    in.free_pages = free;
+    in.held_pages = free / 32 - 1;
+    EXPECT_FALSE(plan_refill<shipped>(in).reuses) << free;
+    in.held_pages = free / 32;
+    EXPECT_TRUE(plan_refill<shipped>(in).reuses) << free;
+  }
+  in = large_launch();
+  in.has_partial = true;
+  EXPECT_TRUE(plan_refill<shipped>(in).reuses) << "its spans are made for one launch";
 }
 TEST(ShardedPolicy, WithoutAWholeSegmentTheSlowPathIsTaken) {
   refill_input in = large_launch();

@@ -52,6 +52,28 @@ TEST(Statistics, ThePeakIsWithinItsBound) {
   }
 }
 
+// Thread i asks for 64 KiB if it is the fifth of 4096, and for 64 B otherwise.
+template <class Ref>
+struct take_rarely_long {
+  Ref heap;
+  void** out;
+  GPUHEAP_FN void operator()(unsigned i) const { out[i] = heap.malloc(i % 4096 == 5 ? 65536 : 64); }
+};
+
+TEST(Statistics, ASizeForWhichFewLanesAskHoldsLittle) {
+  constexpr unsigned threads = 32768;
+  gpuheap::heap<> heap{1_GiB};
+  device_array<void*> pointers(threads);
+  gpuheap::launch(threads, take_rarely_long<gpuheap::heap<>::ref_type>{heap.ref(), pointers.data()});
+  auto const blocks = pointers.read();
+  EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
+  gpuheap::statistics const s = heap.stats();
+  EXPECT_GE(s.live_bytes, threads / 4096 * 65536 + (threads - threads / 4096) * 64u);
+  EXPECT_LE(s.held_bytes, 36_MiB) << "the launch would need 64 MiB if each of its warps asked for 64 KiB";
+  heap.free(blocks);
+  EXPECT_EQ(heap.stats().live_bytes, 0u);
+}
+
 // One thread frees what others allocated: the stripes go below zero, the sum does not.
 TEST(Statistics, BlocksMayBeFreedByOtherWarps) {
   heap_t heap{8_MiB};

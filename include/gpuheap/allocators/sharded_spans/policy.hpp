@@ -24,8 +24,9 @@ struct tuning {
   unsigned wait_polls = 64;         // times that a warp polls the shard words for a refilled span, before it searches
   unsigned take_over_divisor = 4;   // idle spans of other classes are taken over while less than 1/this of the pages are free; 0: none is
   // For small launches, which programs repeat many times:
-  unsigned held_divisor = 1;   // a new span has at least 1/this of the pages that its class holds
-  unsigned ample_eighths = 4;  // eighths of the heap's pages: while fewer are held, refills take unused memory and reuse no partial span
+  unsigned held_divisor = 1;  // a new span has at least 1/this of the pages that its class holds
+  // eighths of the heap's pages: while fewer are held, refills take unused memory and reuse no partial span; 0: no memory is ample
+  unsigned ample_eighths = 4;
   // Switched off only to measure the gain by each idea (benchmarks/ablation):
   bool aggregates = true;          // the lanes of a warp that ask for one class claim together
   bool uses_cursor = true;         // partial spans are sampled one after the other, not from random places
@@ -39,13 +40,15 @@ struct tuning {
 };
 constexpr unsigned samples_per_lane = 6;        // partial spans that each lane of a warp samples in one refill, at most
 constexpr unsigned low_memory_divisor = 4;      // memory is low while less than 1/this of the heap's pages are free
-constexpr unsigned nearly_full_divisor = 16;    // while less than 1/this of the heap's pages are free, every refill samples partial spans
+constexpr unsigned nearly_full_divisor = 16;    // while less than 1/this of the heap's pages are free, a refill samples whatever failed
+constexpr unsigned small_class_divisor = 32;    // memory is ample for a class that holds less than 1/this of the free pages
 constexpr unsigned low_reuse_factor = 8;        // while memory is low, a partial span with 1/this as many free slots is worth a reuse
 constexpr unsigned eight_shard_bytes = 256;     // bytes of a slot from which on a small group of lanes uses eight shards, not four
 constexpr unsigned sixteen_shard_bytes = 2048;  // the same for sixteen shards
 constexpr unsigned lg_shards_of_large = 6;      // 2^(lg_large_launch - this) warps keep one shard busy
 constexpr unsigned lg_segments_per_shard = 3;   // a small launch uses one shard for each 2^this segments that it needs
 constexpr unsigned lg_min_shards = 2;           // log2 of the shards that a large launch may use although it needs little memory
+constexpr unsigned lone_lane_segments = 4;      // segments of the span for a lane that asks alone, at most; k lanes: k * k times as many
 constexpr unsigned launches_per_span = 4;       // small launches that a new span lasts for, if they use one shard
 constexpr unsigned looks_for_row = 8;           // times that a refill finds its row in none of four leaves, before it accepts half of a row
 constexpr unsigned looks_for_half = 2;          // further such times, before it takes the slow path
@@ -206,10 +209,12 @@ struct refill_plan {
   return static_cast<unsigned>((bytes + (uint64_t{1} << page_shift) - 1) >> page_shift);
 }
 
-// Whether so few pages of the heap are held that small launches take unused memory.
+// Whether small launches take unused memory for a class that holds `held_pages`: while few pages of the heap are held, and while the class
+// holds few beside the free ones. All such classes together hold at most twice what is free, so they leave memory to the others.
 template <tuning Tuning>
-[[nodiscard]] GPUHEAP_HD constexpr bool has_ample_memory(unsigned all_pages, unsigned free_pages) {
-  return Tuning.ample_eighths != 0 && all_pages - free_pages < all_pages / 8 * Tuning.ample_eighths;
+[[nodiscard]] GPUHEAP_HD constexpr bool has_ample_memory(unsigned all_pages, unsigned free_pages, unsigned held_pages) {
+  if (Tuning.ample_eighths == 0) return false;
+  return all_pages - free_pages < all_pages / 8 * Tuning.ample_eighths || uint64_t{held_pages} * small_class_divisor < free_pages;
 }
 
 // Pages for the slots that the launch will ask of one shard, if every warp asks once as the caller's warp does.
@@ -227,6 +232,19 @@ template <tuning Tuning>
   return longest != 0 && longest < pages ? longest : pages;
 }
 
+// Whether nearly all lanes of the warp ask for the class: in a large launch, of those lanes that ask at all.
+[[nodiscard]] GPUHEAP_HD constexpr bool is_of_one_class(refill_input const& in) {
+  return in.is_large_launch ? in.is_uniform : in.lanes * 4 >= simt::warp_lanes * 3;
+}
+// At most this many of `pages`: the longest span for a group of few lanes. Few lanes of one warp say little about the other warps: their
+// class may be a rare one. So the bound rises with the number of lanes, and with the pages that the class holds for a shard on average.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned at_most_of_few_lanes(refill_input const& in, unsigned pages) {
+  if (is_of_one_class(in)) return pages;
+  unsigned const of_lanes = lone_lane_segments * in.lanes * in.lanes << in.lg_pages, growing = in.held_pages * 2 >> in.lg_shards;
+  unsigned const most = of_lanes < growing ? growing : of_lanes;
+  return most < pages ? most : pages;
+}
+
 // Pages that a new span should have. plan_refill() rounds them to whole segments where the fast path claims the span.
 //
 // The length assumes that every warp of the launch asks once as the caller's warp does. So one or two spans of each shard serve a burst,
@@ -236,7 +254,7 @@ template <tuning Tuning>
   unsigned const slots = static_cast<unsigned>(uint64_t{in.lanes} * in.warps >> in.lg_shards) + 1;
   uint64_t const all = uint64_t{slots} * in.slot_bytes;
   unsigned pages = demanded_pages(in);
-  bool const large = in.is_large_launch, one_class = large ? in.is_uniform : in.lanes * 4 >= simt::warp_lanes * 3;
+  bool const large = in.is_large_launch, one_class = is_of_one_class(in);
   unsigned const most_free = in.free_pages / (large && one_class ? Tuning.span_free_divisor : Tuning.shared_span_divisor());
   if (!large && most_free < pages && in.held_pages < pages) {
     // The launch needs more than one span may have, so this span gets the pages that the class does not hold yet. If it got more, the class
@@ -258,6 +276,7 @@ template <tuning Tuning>
   }
   // The bounds. A later one overrules an earlier one.
   if (most_free < pages) pages = most_free;
+  pages = at_most_of_few_lanes(in, pages);
   // However little memory is free, a span holds all slots for which threads wait now. One refill then serves them, in place of one for each
   // page.
   unsigned const least = pages_of(uint64_t{in.asked == 0 ? 1 : in.asked} * in.slot_bytes, in.page_shift);
@@ -271,7 +290,7 @@ template <tuning Tuning>
 [[nodiscard]] GPUHEAP_HD constexpr refill_plan plan_refill(refill_input const& in) {
   unsigned const pages = span_pages<Tuning>(in);
   bool const first_refill = !in.failures.in(in.launch),
-             ample = !in.is_large_launch && has_ample_memory<Tuning>(in.all_pages, in.free_pages);
+             ample = !in.is_large_launch && has_ample_memory<Tuning>(in.all_pages, in.free_pages, in.held_pages);
   bool const hopeful = first_refill || in.failures.count() < reuse_failures::enough || in.free_pages < in.all_pages / nearly_full_divisor;
   bool const reuses = Tuning.partial_samples != 0 && in.has_partial && !ample && hopeful;
   // The shards of a small launch meet the ends of their spans one after another, so no span is rounded down.
@@ -286,7 +305,7 @@ template <tuning Tuning>
   // several classes takes none over, since it needs the idle spans of these classes itself.
   bool const may_take = in.others_idle && in.is_uniform && Tuning.take_over_divisor != 0 &&
                         simt::uint64_t{in.free_pages} * Tuning.take_over_divisor < in.all_pages;
-  unsigned const demand = at_most_longest<Tuning>(in, demanded_pages(in));
+  unsigned const demand = at_most_longest<Tuning>(in, at_most_of_few_lanes(in, demanded_pages(in)));
   bool const is_short = pages < demand;
   unsigned const takes_over = may_take && (is_short || n != 0) ? demand : 0;
   // The fast path needs a whole segment that is free.
