@@ -26,8 +26,8 @@ CONFIDENCE = 0.95
 FEW_DRAWS, DRAWS = 60, 400
 # The values tried for a time-out: the bound itself, multiples of it, and a run that never ends.
 STRETCHES = (1.0, 3.0, 10.0, math.inf)
-# What is tried in their place for a time-out without bounds: a value below all others, none (so that the point is left out), and one above all others.
-# The values of the other allocators at the same point are tried too, each in turn.
+# For a time-out without bounds, these stand in place of the bound and its multiples: a value below all others, no value, which leaves the point out, and a
+# value above all others. The values of the other allocators at the same point are tried too, each in turn.
 UNBOUNDED = {1.0: 1e-9, 3.0: None, 10.0: 1e12}
 
 

@@ -40,7 +40,7 @@ struct tuning {
 };
 constexpr unsigned samples_per_lane = 6;        // partial spans that each lane of a warp samples in one refill, at most
 constexpr unsigned low_memory_divisor = 4;      // memory is low while less than 1/this of the heap's pages are free
-constexpr unsigned nearly_full_divisor = 16;    // while less than 1/this of the heap's pages are free, a refill samples whatever failed
+constexpr unsigned nearly_full_divisor = 16;    // while less than 1/this of the heap's pages are free, no failures end the sampling
 constexpr unsigned small_class_divisor = 32;    // memory is ample for a class that holds less than 1/this of the free pages
 constexpr unsigned low_reuse_factor = 8;        // while memory is low, a partial span with 1/this as many free slots is worth a reuse
 constexpr unsigned eight_shard_bytes = 256;     // bytes of a slot from which on a small group of lanes uses eight shards, not four
@@ -209,7 +209,7 @@ struct refill_plan {
   return static_cast<unsigned>((bytes + (uint64_t{1} << page_shift) - 1) >> page_shift);
 }
 
-// Whether small launches take unused memory for a class that holds `held_pages`: while few pages of the heap are held, and while the class
+// Whether small launches take unused memory for a class that holds `held_pages`: while few pages of the heap are held, or while the class
 // holds few beside the free ones. All such classes together hold at most twice what is free, so they leave memory to the others.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_HD constexpr bool has_ample_memory(unsigned all_pages, unsigned free_pages, unsigned held_pages) {
@@ -237,7 +237,8 @@ template <tuning Tuning>
   return in.is_large_launch ? in.is_uniform : in.lanes * 4 >= simt::warp_lanes * 3;
 }
 // At most this many of `pages`: the longest span for a group of few lanes. Few lanes of one warp say little about the other warps: their
-// class may be a rare one. So the bound rises with the number of lanes, and with the pages that the class holds for a shard on average.
+// class may be a rare one. So the bound rises with the number of lanes. A class that is asked often gets up to twice what it holds for a
+// shard on average.
 [[nodiscard]] GPUHEAP_HD constexpr unsigned at_most_of_few_lanes(refill_input const& in, unsigned pages) {
   if (is_of_one_class(in)) return pages;
   unsigned const of_lanes = lone_lane_segments * in.lanes * in.lanes << in.lg_pages, growing = in.held_pages * 2 >> in.lg_shards;
