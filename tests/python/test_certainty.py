@@ -13,7 +13,7 @@ from handmade import BETTER, CLAIM, HEAD, failed, row
 
 from gpuheap.formats.results import Row, summarise
 from gpuheap.judging.evidence import Evidence
-from gpuheap.judging.judge import FAILS, HOLDS, UNDECIDED, UNMEASURED, Judged, judge
+from gpuheap.judging.judge import FAILS, HOLDS, UNDECIDED, UNMEASURED, Judged, commands_for, judge
 from gpuheap.judging.reader import load_paper
 from gpuheap.judging.timeouts import bounds_of
 
@@ -205,3 +205,10 @@ def test_a_bound_on_a_value_is_none_on_how_it_varies(tmp_path: Path) -> None:
     rows = [measured("halloc", around(10, 0.2, 1)), failed("cuda_malloc")]
     assert judged(tmp_path, BETTER, rows).verdict == HOLDS
     assert judged(tmp_path, 'statistic = "stddev"\n' + BETTER, rows).verdict == UNDECIDED
+
+
+def test_what_ran_out_of_time_is_to_be_measured_with_more(tmp_path: Path) -> None:
+    rows = [failed("halloc"), failed("cuda_malloc")]
+    one = judged(tmp_path, BETTER, rows)
+    assert one.verdict == UNMEASURED
+    assert commands_for([one], Evidence(rows)) == ["gpuheap bench all --for-claims"]

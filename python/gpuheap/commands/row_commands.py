@@ -208,8 +208,8 @@ def standing(
     """Compare allocators with the best one at every point of the suites: ranks, ratios, wins, the worst points by name.
 
     A point is a case with its threads, bytes and parameters, judged by one time or one measure of memory. Contenders are the allocators that free
-    single blocks and never hand out live memory. A contender loses a point if requests fail there, if it
-    crashes, or if it ran out of time under a limit that shows that another one is better.
+    single blocks and never hand out live memory. A contender loses a point if requests fail there, if it crashes, or if it
+    ran out of time under a limit that shows that another one is better.
     """
     from gpuheap.answers.measured import find_measured
     from gpuheap.answers.standing import SUITES

@@ -90,17 +90,21 @@ def select(judged: Sequence[Judged], papers: Sequence[str], verdicts: Sequence[s
 
 
 def commands_for(judged: Iterable[Judged], evidence: Evidence) -> list[str]:
-    """The commands that measure the rows that claims lack: for whole suites, and for single cases of suites that are partly measured."""
+    """The commands that measure the rows that claims lack: for whole suites, for single cases of suites that are partly measured, and with more time."""
     suites = evidence.suites()
+    ran_out_of_time = False
     targets: dict[str, None] = {}
     for one in judged:
         if one.verdict == UNMEASURED:
             for side in one.claim.sides:
                 if side.suite not in suites:
                     targets[side.suite] = None
-                elif not evidence.has(side.suite, side.case) or evidence.find(dataclasses.replace(side, of=named(side))).missing:
+                    continue
+                found = evidence.find(dataclasses.replace(side, of=named(side)))
+                if not evidence.has(side.suite, side.case) or found.missing:
                     targets[f"{side.suite}/{side.case}"] = None
-    return [f"gpuheap bench {target}" for target in targets]
+                ran_out_of_time |= any(reading.is_open for reading in found.readings)
+    return [f"gpuheap bench {target}" for target in targets] + ["gpuheap bench all --for-claims"] * ran_out_of_time
 
 
 def named(side: Side) -> tuple[str, ...]:
