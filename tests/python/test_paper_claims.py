@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
@@ -16,6 +16,7 @@ from synthetic import rows_of_suites
 from gpuheap.answers.measured import find_measured
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite, load_suites
+from gpuheap.judging import certainty
 from gpuheap.judging.evidence import Evidence
 from gpuheap.judging.judge import FAILS, UNMEASURED, VERDICTS, check_suites, judge_all
 from gpuheap.judging.language import sides_of
@@ -134,6 +135,17 @@ def random_rows(seed: int) -> list[Row]:
     return list(rows.values())
 
 
+@pytest.fixture
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A twentieth of the draws, for rows of every form, whose verdicts mean nothing."""
+    certainty.draws.cache_clear()  # it keeps the statistics of all draws of a measurement
+    monkeypatch.setattr(certainty, "FEW_DRAWS", 3)
+    monkeypatch.setattr(certainty, "DRAWS", 20)
+    yield
+    certainty.draws.cache_clear()
+
+
+@pytest.mark.usefixtures("few_draws")
 @pytest.mark.parametrize("seed", range(12))
 def test_judging_ends_in_a_verdict_whatever_the_rows(seed: int) -> None:
     found = judge_all(PAPERS, Evidence(random_rows(seed)))

@@ -21,6 +21,29 @@ from gpuheap.units import parse_bytes
 LEAST_RUNS = 5  # the fewest runs of a time that give an interval
 
 
+class Fields(dict[str, str]):
+    """The values of a point, as text. They never change, so what is asked for again and again, at each draw of the runs, is kept."""
+
+    def __init__(self, pairs: Mapping[str, str]) -> None:
+        super().__init__(pairs)
+        self.names = tuple(self)
+        self._values: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._along: dict[str, tuple[float | None, tuple[tuple[str, str], ...]]] = {}
+
+    def values_of(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """The values of these names; "" for each that the point does not have."""
+        if names not in self._values:
+            self._values[names] = tuple(self.get(name, "") for name in names)
+        return self._values[names]
+
+    def along(self, axis: str) -> tuple[float | None, tuple[tuple[str, str], ...]]:
+        """The position on an axis, None if there is none, and the other values in order."""
+        if axis not in self._along:
+            rest = tuple(sorted((name, value) for name, value in self.items() if name != axis))
+            self._along[axis] = (axis_number(self.get(axis, "")), rest)
+        return self._along[axis]
+
+
 @dataclass(frozen=True)
 class Runs:
     """The runs behind a value."""
@@ -41,7 +64,7 @@ class Reading(NamedTuple):
     """The result of one allocator at one point: a value, or the reason for which there is none."""
 
     allocator: str
-    fields: Mapping[str, str]  # the point's values, as text
+    fields: Fields
     value: float = math.nan
     # The reason: timeout, crash, wrong; failed_requests, because the time of a run with failed requests does not count; or untried, because the sweep
     # ended after failures.
@@ -169,11 +192,11 @@ def meets(side: Side, fields: Mapping[str, str]) -> bool:
     return all(condition.holds(fields.get(condition.key, "")) for condition in side.where)
 
 
-def fields_of(row: Row) -> dict[str, str]:
+def fields_of(row: Row) -> Fields:
     """Every value of a row's point as text."""
     pairs = [("threads", row.threads), ("bytes", row.bytes)]
     kept = {key: value for key, value in row.parameters.items() if key not in EXPLAINING}
-    return {key: str(value) for key, value in pairs if value is not None} | kept
+    return Fields({key: str(value) for key, value in pairs if value is not None} | kept)
 
 
 def axis_number(text: str) -> float | None:
@@ -187,7 +210,7 @@ def axis_number(text: str) -> float | None:
             return None
 
 
-def _reading(rows: Sequence[Row], fields: Mapping[str, str], side: Side) -> Reading | None:
+def _reading(rows: Sequence[Row], fields: Fields, side: Side) -> Reading | None:
     """The reading of a point; None if the point has no value of the side's metric and did not fail."""
     first = rows[0]
     if first.status in FAILING:

@@ -48,60 +48,63 @@ def _hold_parts(relation: say.AllOf | say.MostOf | say.AnyOf, evidence: Evidence
     if lacking and not decided:
         kind = Unsupported if all(isinstance(why, Unsupported) for why in lacking) else NotMeasured
         raise kind("; ".join(dict.fromkeys(map(str, lacking))))
-    marks = [("" if outcome.holds else "does not hold: ") + outcome.numbers for outcome in found]
-    return Outcome(held >= needed, "; ".join(marks), sum(outcome.points for outcome in found))
+
+    def words() -> str:
+        return "; ".join(("" if outcome.holds else "does not hold: ") + outcome.numbers for outcome in found)
+
+    return Outcome(held >= needed, words, sum(outcome.points for outcome in found))
 
 
 def _hold_better(relation: say.Better, evidence: Evidence) -> Outcome:
     pairs = _pairs(relation.left, relation.right, relation.by, evidence)
     times = [pair.times for pair in pairs]
-    outcome = Outcome(_over(relation.over, times, relation.factor.holds), "", len(pairs))
-    return outcome.saying(_pair_words(pairs, relation))
+    return Outcome(_over(relation.over, times, relation.factor.holds), lambda: _pair_words(pairs, relation), len(pairs))
 
 
 def _hold_order(relation: say.Order, evidence: Evidence) -> Outcome:
-    steps: list[str] = []
-    holds, points = True, 0
+    steps: list[tuple[say.Side, say.Side, list[float], bool]] = []
     for left, right in zip(relation.sides, relation.sides[1:], strict=False):
-        pairs = _pairs(left, right, relation.by, evidence)
-        times = [pair.times for pair in pairs]
-        so = _over(relation.over, times, lambda t: t > 1)
-        holds, points = holds and so, points + len(pairs)
-        middle = say.times_words(statistics.median(times))
-        before = sum(t > 1 for t in times)
-        how = "before" if so else "NOT before"
-        steps.append(f"{_names(left.of)} {how} {_names(right.of)} at {before} of {len(times)} (median {middle})")
-    return Outcome(holds, "; ".join(steps), points)
+        times = [pair.times for pair in _pairs(left, right, relation.by, evidence)]
+        steps.append((left, right, times, _over(relation.over, times, lambda t: t > 1)))
+
+    def words(left: say.Side, right: say.Side, times: Sequence[float], so: bool) -> str:
+        before = f"{sum(t > 1 for t in times)} of {len(times)} (median {say.times_words(statistics.median(times))})"
+        return f"{_names(left.of)} {'before' if so else 'NOT before'} {_names(right.of)} at {before}"
+
+    holds = all(so for _, _, _, so in steps)
+    return Outcome(holds, lambda: "; ".join(words(*step) for step in steps), sum(len(times) for _, _, times, _ in steps))
 
 
 def _hold_value(relation: say.Value, evidence: Evidence) -> Outcome:
     found = _subject(relation.left, evidence)
     values = [reading.value if reading.ok else math.nan for reading in found]
-    so = _over(relation.over, values, relation.within.holds)
-    measured = sorted((reading for reading in found if reading.ok), key=lambda reading: reading.value)
-    ends = [measured[0], measured[-1]] if len(measured) > 1 else measured
-    words = " to ".join(f"{_value(reading.value, relation.left)} ({_who(reading)})" for reading in ends) or "no value"
-    inside = sum(map(relation.within.holds, values))
-    return Outcome(so, f"{words}{_trouble_words(found)}; {inside} of {len(found)} within", len(found))
+
+    def words() -> str:
+        measured = sorted((reading for reading in found if reading.ok), key=lambda reading: reading.value)
+        ends = [measured[0], measured[-1]] if len(measured) > 1 else measured
+        shown = " to ".join(f"{_value(reading.value, relation.left)} ({_who(reading)})" for reading in ends) or "no value"
+        return f"{shown}{_trouble_words(found)}; {sum(map(relation.within.holds, values))} of {len(found)} within"
+
+    return Outcome(_over(relation.over, values, relation.within.holds), words, len(found))
 
 
 def _hold_alike(relation: say.Alike, evidence: Evidence) -> Outcome:
     found = _subject(relation.left, evidence)
     keys = _keys_among(found, relation.by)
-    spreads: list[tuple[float, list[Reading]]] = []
-    for group in _grouped(found, keys).values():
-        if len(group) > 1:
-            spreads.append((_span(group), group))
+    spreads = [(_span(group), group) for group in _grouped(found, keys).values() if len(group) > 1]
     if not spreads:
         raise NotMeasured(f"nothing to compare with {_names(relation.left.of)} in {_where(relation.left)}")
-    so = _over(relation.over, [spread for spread, _ in spreads], lambda spread: spread <= relation.factor)
-    worst, group = max(spreads, key=lambda pair: pair[0])
-    ends = sorted((reading for reading in group if reading.ok), key=lambda reading: reading.value)
-    place = _point(ends[0].fields, keys) if ends else ""
-    between = f", {ends[0].allocator} to {ends[-1].allocator}{f' at {place}' if place else ''}" if len(ends) > 1 else ""
-    middle = statistics.median(spread for spread, _ in spreads)
-    text = f"largest over smallest {say.times_words(worst)} at most{between}, {say.times_words(middle)} in the median"
-    return Outcome(so, text + _trouble_words(found), len(spreads))
+
+    def words() -> str:
+        worst, group = max(spreads, key=lambda pair: pair[0])
+        ends = sorted((reading for reading in group if reading.ok), key=lambda reading: reading.value)
+        place = _point(ends[0].fields, keys) if ends else ""
+        between = f", {ends[0].allocator} to {ends[-1].allocator}{f' at {place}' if place else ''}" if len(ends) > 1 else ""
+        middle = statistics.median(spread for spread, _ in spreads)
+        text = f"largest over smallest {say.times_words(worst)} at most{between}, {say.times_words(middle)} in the median"
+        return text + _trouble_words(found)
+
+    return Outcome(_over(relation.over, [spread for spread, _ in spreads], lambda spread: spread <= relation.factor), words, len(spreads))
 
 
 def _hold_along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure, evidence: Evidence) -> Outcome:
@@ -120,12 +123,15 @@ def _hold_status(relation: say.Status, evidence: Evidence) -> Outcome:
     found = evidence.endings(relation.left)
     _require(relation.left, evidence, {reading.allocator for reading, _ in found}, {})
     so = _over(relation.over, [float(ending in relation.endings) for _, ending in found], bool)
-    by_allocator: dict[str, dict[str, int]] = {}
-    for reading, ending in found:
-        counts = by_allocator.setdefault(reading.allocator, {})
-        counts[ending] = counts.get(ending, 0) + 1
-    words = [f"{name} {', '.join(f'{count} {ending}' for ending, count in by_allocator[name].items())}" for name in ordered(by_allocator)]
-    return Outcome(so, "; ".join(words), len(found))
+
+    def words() -> str:
+        by_allocator: dict[str, dict[str, int]] = {}
+        for reading, ending in found:
+            counts = by_allocator.setdefault(reading.allocator, {})
+            counts[ending] = counts.get(ending, 0) + 1
+        return "; ".join(f"{name} {', '.join(f'{count} {ending}' for ending, count in by_allocator[name].items())}" for name in ordered(by_allocator))
+
+    return Outcome(so, words, len(found))
 
 
 def _hold_winners(relation: say.Winners, evidence: Evidence) -> Outcome:
@@ -139,8 +145,11 @@ def _hold_winners(relation: say.Winners, evidence: Evidence) -> Outcome:
             wins[best] = wins.get(best, 0) + 1
     if not wins:
         raise NotMeasured(f"nothing to compare with {_names(relation.left.of)} in {_where(relation.left)}")
-    words = ", ".join(f"{name} at {wins[name]}" for name in sorted(wins, key=lambda name: -wins[name]))
-    return Outcome(relation.within.holds(len(wins)), f"best: {words}", sum(wins.values()))
+
+    def words() -> str:
+        return "best: " + ", ".join(f"{name} at {wins[name]}" for name in sorted(wins, key=lambda name: -wins[name]))
+
+    return Outcome(relation.within.holds(len(wins)), words, sum(wins.values()))
 
 
 _HOLDERS: dict[type, Callable[..., Outcome]] = {
@@ -247,7 +256,7 @@ def _common_keys(sides: Iterable[Iterable[Reading]], own: frozenset[str] = froze
     """The keys that occur in every side. A key that only one side has does not distinguish pairs."""
     keys: dict[str, None] | None = None
     for readings in sides:
-        there = dict.fromkeys(key for reading in readings for key in reading.fields)
+        there = dict.fromkeys(key for names in dict.fromkeys(reading.fields.names for reading in readings) for key in names)
         keys = there if keys is None else {key: None for key in keys if key in there}
     return tuple(key for key in keys or () if key not in own)
 
@@ -257,11 +266,17 @@ def _keys_among(found: Sequence[Reading], by: tuple[str, ...] | None) -> tuple[s
     return by if by is not None else _common_keys(_grouped(found, ("allocator",)).values())
 
 
-def _grouped(readings: Iterable[Reading], keys: Sequence[str]) -> dict[Key, list[Reading]]:
+def _grouped(readings: Iterable[Reading], keys: tuple[str, ...]) -> dict[Key, list[Reading]]:
+    """Readings by the values of these keys. `allocator` may be one of them."""
     groups: dict[Key, list[Reading]] = {}
+    if "allocator" not in keys:
+        for reading in readings:
+            groups.setdefault(reading.fields.values_of(keys), []).append(reading)
+        return groups
+    at = keys.index("allocator")
     for reading in readings:
-        key = tuple(reading.allocator if name == "allocator" else reading.fields.get(name, "") for name in keys)
-        groups.setdefault(key, []).append(reading)
+        values = reading.fields.values_of(keys)
+        groups.setdefault((*values[:at], reading.allocator, *values[at + 1 :]), []).append(reading)
     return groups
 
 

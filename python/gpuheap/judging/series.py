@@ -9,22 +9,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuheap.judging import language as say
-from gpuheap.judging.evidence import Reading, axis_number
+from gpuheap.judging.evidence import Reading
 from gpuheap.metrics import METRICS
 from gpuheap.units import format_bytes, format_count, format_value
 
 Step = tuple[float, Reading]  # a position on the axis, and the reading there
-Held = tuple[bool, str]  # whether the relation holds, and the numbers in words
+Rest = tuple[tuple[str, str], ...]  # the values of a point but that of the axis
+Words = Callable[[], str]  # makes words of numbers; nobody reads those of most draws of the runs
+Held = tuple[bool, Words]  # whether the relation holds, and the numbers in words
 
 
 @dataclass(frozen=True)
 class Outcome:
     holds: bool
-    numbers: str
+    words: Words
     points: int  # the number of points that it was judged from
 
-    def saying(self, words: str) -> Outcome:
-        return Outcome(self.holds, words, self.points)
+    @property
+    def numbers(self) -> str:
+        return self.words()
 
 
 Along = say.Trend | say.Jump | say.Peak | say.FirstFailure | say.Crossover
@@ -32,29 +35,26 @@ Along = say.Trend | say.Jump | say.Peak | say.FirstFailure | say.Crossover
 
 def held_along(relation: Along, found: Sequence[Reading]) -> Outcome | None:
     """Judges by the series of each allocator; None if no allocator has enough values on the axis. The points of a series differ in the axis only."""
-    series: dict[tuple[str, tuple[tuple[str, str], ...]], list[Step]] = {}
+    series: dict[tuple[str, Rest], list[Step]] = {}
     for reading in found:
-        place = axis_number(reading.fields.get(relation.axis, ""))
+        place, rest = reading.fields.along(relation.axis)
         if place is not None:
-            rest = tuple(sorted((key, value) for key, value in reading.fields.items() if key != relation.axis))
             series.setdefault((reading.allocator, rest), []).append((place, reading))
     least = 1 if isinstance(relation, say.FirstFailure) else 3 if isinstance(relation, say.Trend) and relation.shape == "linear" else 2
     ask: Callable[[Any, Sequence[Step]], Held] = _ASK[type(relation)]
-    held: list[tuple[bool, str, str]] = []
-    for (allocator, rest), steps in series.items():
-        if len(steps) < least:
-            continue
-        so, words = ask(relation, sorted(steps, key=lambda step: step[0]))
-        held.append((so, f"{allocator}{_rest_words(rest, series)}", words))
+    held = [(ask(relation, sorted(steps, key=lambda step: step[0])), who) for who, steps in series.items() if len(steps) >= least]
     if not held:
         return None
-    count = sum(so for so, _, _ in held)
+    count = sum(so for (so, _), _ in held)
     holds = count > 0 if relation.over == "any" else count == len(held) if relation.over == "all" else count >= say.MOST * len(held)
-    # Series that contradict the verdict come first, because readers look for them.
-    shown = sorted(held, key=lambda entry: entry[0] == holds)[:3]
-    words = "; ".join(f"{who} {words}" for _, who, words in shown)
-    counted = f"; holds for {count} of {len(held)}" if len(held) > 1 else ""
-    return Outcome(holds, words + counted, sum(len(steps) for steps in series.values()))
+
+    def words() -> str:
+        # Series that contradict the verdict come first, because readers look for them.
+        shown = sorted(held, key=lambda entry: entry[0][0] == holds)[:3]
+        counted = f"; holds for {count} of {len(held)}" if len(held) > 1 else ""
+        return "; ".join(f"{allocator}{_rest_words(rest, series)} {say_it()}" for (_, say_it), (allocator, rest) in shown) + counted
+
+    return Outcome(holds, words, sum(len(steps) for steps in series.values()))
 
 
 def _trend(relation: say.Trend, steps: Sequence[Step]) -> Held:
@@ -62,18 +62,18 @@ def _trend(relation: say.Trend, steps: Sequence[Step]) -> Held:
     first, last = values[0], values[-1]
     if relation.shape == "flat":
         spread = _ratio(max(values), min(values))
-        return spread <= relation.factor, f"{_ends(relation, steps)}, largest over smallest {say.times_words(spread)}"
+        return spread <= relation.factor, lambda: f"{_ends(relation, steps)}, largest over smallest {say.times_words(spread)}"
     if relation.shape == "linear":
         finished = [(place, reading.value) for place, reading in steps if reading.ok]
         if len(finished) < 3 or len(finished) < len(steps):
-            return False, f"has {len(steps) - len(finished)} points without a value"
+            return False, lambda: f"has {len(steps) - len(finished)} points without a value"
         slope, explained = _line(finished)
-        return slope > 0 and explained >= relation.factor, f"{_ends(relation, steps)}, a line explains {explained:.0%}"
+        return slope > 0 and explained >= relation.factor, lambda: f"{_ends(relation, steps)}, a line explains {explained:.0%}"
     rising = relation.shape == "rising"
     ratio = _ratio(last, first) if rising else _ratio(first, last)
     pairs = [(a, b) for index, a in enumerate(values) for b in values[index + 1 :]]
     share = sum((b > a) if rising else (b < a) for a, b in pairs) / len(pairs)
-    return ratio >= relation.factor and share >= say.MOST, f"{_ends(relation, steps)}, {relation.shape} in {share:.0%} of all pairs"
+    return ratio >= relation.factor and share >= say.MOST, lambda: f"{_ends(relation, steps)}, {relation.shape} in {share:.0%} of all pairs"
 
 
 def _jump(relation: say.Jump, steps: Sequence[Step]) -> Held:
@@ -82,36 +82,44 @@ def _jump(relation: say.Jump, steps: Sequence[Step]) -> Held:
         if before.ok:
             ups.append((_ratio(after.value, before.value) if after.ok else math.inf, place, after.trouble))
     if not ups:
-        return False, "has no step between values"
+        return False, lambda: "has no step between values"
     times, place, trouble = max(ups, key=lambda up: up[0])
-    words = trouble or f"steps {say.times_words(times)} times"
-    return relation.at.holds(place) and times >= relation.factor, f"{words} {'at' if trouble else 'to'} {_place(relation.axis, place)}"
+
+    def words() -> str:
+        return f"{trouble or f'steps {say.times_words(times)} times'} {'at' if trouble else 'to'} {_place(relation.axis, place)}"
+
+    return relation.at.holds(place) and times >= relation.factor, words
 
 
 def _peak(relation: say.Peak, steps: Sequence[Step]) -> Held:
     finished = [(reading.value, place) for place, reading in steps if reading.ok]
     if not finished:
-        return False, "has no value"
+        return False, lambda: "has no value"
     value, place = max(finished)
     after = [later for later, at in finished if at > place]
-    words = f"peaks at {_place(relation.axis, place)} with {_value(relation, value)}"
-    return relation.at.holds(place) and bool(after), words + (f", then {_value(relation, min(after))}" if after else ", the last value")
+
+    def words() -> str:
+        then = f", then {_value(relation, min(after))}" if after else ", the last value"
+        return f"peaks at {_place(relation.axis, place)} with {_value(relation, value)}{then}"
+
+    return relation.at.holds(place) and bool(after), words
 
 
 def _first_failure(relation: say.FirstFailure, steps: Sequence[Step]) -> Held:
-    for place, reading in steps:
-        if not reading.ok:
-            return relation.at.holds(place), f"{reading.trouble} first at {_place(relation.axis, place)}"
-    return False, f"has a result at all {len(steps)}"
+    failed = next(((place, reading) for place, reading in steps if not reading.ok), None)
+    if failed is None:
+        return False, lambda: f"has a result at all {len(steps)}"
+    place, reading = failed
+    return relation.at.holds(place), lambda: f"{reading.trouble} first at {_place(relation.axis, place)}"
 
 
 def _crossover(relation: say.Crossover, steps: Sequence[Step]) -> Held:
-    for place, reading in steps:
-        if reading.value <= 1:
-            words = f"is no longer better at {_place(relation.axis, place)} ({say.times_words(reading.value)} times)"
-            return relation.at.holds(place), words
-    least = min(reading.value for _, reading in steps)
-    return False, f"is better at all {len(steps)}, {say.times_words(least)} times or more"
+    crossed = next(((place, reading.value) for place, reading in steps if reading.value <= 1), None)
+    if crossed is None:
+        least = min(reading.value for _, reading in steps)
+        return False, lambda: f"is better at all {len(steps)}, {say.times_words(least)} times or more"
+    place, times = crossed
+    return relation.at.holds(place), lambda: f"is no longer better at {_place(relation.axis, place)} ({say.times_words(times)} times)"
 
 
 _ASK: dict[type, Callable[[Any, Sequence[Step]], Held]] = {
