@@ -59,13 +59,13 @@ def claims(paper: str | None = None, folder: str | Path | None = None) -> list[d
     """
     from gpuheap.answers.measured import find_measured
     from gpuheap.judging.evidence import Evidence
-    from gpuheap.judging.judge import judge_all, select
+    from gpuheap.judging.judge import judge_all, papers_named
     from gpuheap.judging.reader import load_papers
 
     layout = find_layout()
+    papers = papers_named(load_papers(layout), [] if paper is None else [paper])
     measured = find_measured(layout, None if folder is None else Path(folder))
-    evidence = Evidence(measured.rows, measured.device)
-    return [one.as_json() for one in select(judge_all(load_papers(layout), evidence), [] if paper is None else [paper], [])]
+    return [one.as_json() for one in judge_all(papers, Evidence(measured.rows, measured.device))]
 
 
 def advise(

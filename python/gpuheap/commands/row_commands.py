@@ -49,18 +49,17 @@ def claims(
     """
     from gpuheap.answers.measured import find_measured
     from gpuheap.judging.evidence import Evidence
-    from gpuheap.judging.judge import commands_for, judge_all, select
+    from gpuheap.judging.judge import commands_for, judge_all, papers_named, verdicts_named
     from gpuheap.judging.reader import load_papers
     from gpuheap.judging.show import print_judged
 
     layout = find_layout()
     papers = load_papers(layout)
+    chosen = papers_named(papers, paper or [])
+    wanted = verdicts_named(verdict or [])
     measured = find_measured(layout, results)
     evidence = Evidence(measured.rows, measured.device)
-    known = {one.name for one in papers}
-    # `select` raises the error for a name that does not exist.
-    chosen = [one for one in papers if one.name in paper] if paper and set(paper) <= known else papers
-    judged = select(judge_all(chosen, evidence, _progress), paper or [], verdict or [])
+    judged = [one for one in judge_all(chosen, evidence, _progress) if one.verdict in wanted]
     if pages is not None:
         _write_pages(layout, papers, judged, measured, pages)
         return

@@ -75,18 +75,21 @@ def judge_all(papers: Iterable[Paper], evidence: Evidence, each: Callable[[Seque
     return [judge(claim, evidence) for claim in each([claim for paper in papers for claim in paper.claims])]
 
 
-def select(judged: Sequence[Judged], papers: Sequence[str], verdicts: Sequence[str]) -> list[Judged]:
-    """The claims of these papers with these verdicts. An empty list stands for all. `does not hold here` may be written in full or as `fails`."""
-    known = {one.claim.paper for one in judged}
-    for paper in papers:
-        if paper not in known:
-            raise unknown_name("paper", paper, known)
-    wanted: list[str] = []
-    for verdict in verdicts:
-        if verdict not in SHORT and verdict not in VERDICTS:
-            raise unknown_name("verdict", verdict, SHORT)
-        wanted.append(SHORT.get(verdict, verdict))
-    return [one for one in judged if (not papers or one.claim.paper in papers) and (not wanted or one.verdict in wanted)]
+def papers_named(papers: Sequence[Paper], names: Sequence[str]) -> list[Paper]:
+    """The papers with these names; all if there are none. Raises UserError for an unknown name."""
+    known = {paper.name for paper in papers}
+    for name in names:
+        if name not in known:
+            raise unknown_name("paper", name, known)
+    return [paper for paper in papers if not names or paper.name in names]
+
+
+def verdicts_named(names: Sequence[str]) -> tuple[str, ...]:
+    """The verdicts with these names, in full or as in SHORT; all if there are none. Raises UserError for an unknown name."""
+    for name in names:
+        if name not in SHORT and name not in VERDICTS:
+            raise unknown_name("verdict", name, SHORT)
+    return tuple(SHORT.get(name, name) for name in names) or VERDICTS
 
 
 def commands_for(judged: Iterable[Judged], evidence: Evidence) -> list[str]:
