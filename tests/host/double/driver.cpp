@@ -5,6 +5,7 @@
 //   DOUBLE_NO_ATTRIBUTE=89  a device attribute that is 0; all others are 1
 //   DOUBLE_NO_INFO=999  the error that cuMemGetInfo answers with
 //   DOUBLE_NO_REGISTER=800  the error that cuMemHostRegister answers with
+//   DOUBLE_NO_KERNELS=1  kernels of images that the runtime double registers are launched but do nothing
 //   DOUBLE_SPOILS_COPIES=1  copies to the host change one byte of what they bring
 //   DOUBLE_FAILS=N  the N-th call, counted from 0, fails, of those that `gpuheap run` makes for itself and that give nothing back
 //   DOUBLE_LOG=FILE  gets a line for each request for memory, each free, copy, synchronisation and prefetch that reaches the driver
@@ -139,7 +140,7 @@ CUresult run(CUfunction function, launch_shape const& shape, void** parameters) 
     return CUDA_SUCCESS;
   }
   if (module_image const* const image = image_of(function); image != nullptr) {
-    image->run(image->kernel, shape, parameters);
+    if (setting("DOUBLE_NO_KERNELS", 0) == 0) image->run(image->kernel, shape, parameters);
     return CUDA_SUCCESS;
   }
   auto const& wanted = *reinterpret_cast<named_kernel const*>(function);
