@@ -42,8 +42,10 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
         (["bench", "churn", "--trace", "log"], "--trace: none of the chosen cases reads a trace; replay does"),
         (["bench", "churn", "-a", "store_only"], "nothing to run"),
         (["bench", "mini", "--runs", "0"], "--runs"),
-        (["bench", "mini", "--colour"], "No such option: --colour"),
-        (["bnech"], "bnech"),
+        (["bench", "mini", "--colour"], "gpuheap bench --help"),
+        (["compare"], "gpuheap compare --help"),
+        (["help"], "gpuheap --help"),
+        (["bnech"], "No such command 'bnech'. Did you mean 'bench'?"),
         (["list", "--backend", "cuda"], "built for the simulator backend, not for cuda"),
     ],
 )
