@@ -72,6 +72,18 @@ def test_a_file_of_another_kind_is_refused_before_anything_is_measured(checkout:
     assert not checkout.table.exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        (["merge"], "merge [OPTIONS] {DIR} [SUITE]..."),
+        (["inspect"], "inspect [OPTIONS] {DUMP} [LATER]"),
+        (["data", "get"], "data get [OPTIONS] {NAME}..."),
+    ],
+)
+def test_optional_arguments_have_one_pair_of_brackets(checkout: Checkout, command: list[str], usage: str) -> None:
+    assert f"gpuheap {usage} " in checkout.gpuheap(*command, "--help").stdout
+
+
 def test_list_shows_traits(checkout: Checkout) -> None:
     out = checkout.gpuheap("list").stdout
     assert "the sharded_spans allocator" in out
