@@ -9,11 +9,17 @@ if(NOT GPUHEAP_ENABLE_CUDA STREQUAL "OFF")
       set(CMAKE_CUDA_COMPILER ${GPUHEAP_NVCC})
     endif()
   endif()
-  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  # A project that adds this one has its own default: by nvcc's, programs run on every GPU that is supported.
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND PROJECT_IS_TOP_LEVEL)
     set(CMAKE_CUDA_ARCHITECTURES 90 CACHE STRING "GPU architectures to compile for, as CMake spells them: 75 or newer")
   endif()
   if(DEFINED CMAKE_CUDA_COMPILER OR DEFINED ENV{CUDACXX})
+    get_property(languages GLOBAL PROPERTY ENABLED_LANGUAGES)
     enable_language(CUDA)
+    # CMake's own message for this mistake names only internal variables, such as _CMAKE_CUDA_WHOLE_FLAG.
+    if(NOT PROJECT_IS_TOP_LEVEL AND NOT "CUDA" IN_LIST languages)
+      message(STATUS "gpuheap: the project ${CMAKE_PROJECT_NAME} has not enabled CUDA: if it has .cu files, write project(${CMAKE_PROJECT_NAME} LANGUAGES CXX CUDA)")
+    endif()
     if(NOT "cuda_std_20" IN_LIST CMAKE_CUDA_COMPILE_FEATURES)
       message(FATAL_ERROR "gpuheap: CMake ${CMAKE_VERSION} does not know CUDA C++20 with nvcc ${CMAKE_CUDA_COMPILER_VERSION}: use CMake 3.28 or newer "
                           "(pip install cmake), or configure with -DGPUHEAP_ENABLE_CUDA=OFF")

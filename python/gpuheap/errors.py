@@ -16,17 +16,18 @@ class UserError(Exception):
         return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in super().__str__())
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """The error for a name that does not exist. Its text lists the similar names if there are any, else all names."""
+def unknown_name(kind: str, name: str, known: Iterable[str], where: str = "") -> UserError:
+    """The error for a name that does not exist. Its text lists the similar names if there are any, else all names. `where`: where the names were looked for."""
     names = sorted(set(known))
     name = name if len(name) <= 80 else f"{name[:77]}..."
+    said = f"unknown {kind} '{name}'{where and f' {where}'}"
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.55)
     near += [other for other in names if other not in near and name and (other.startswith(name) or name.startswith(other))]
     if near:
-        return UserError(f"unknown {kind} '{name}': did you mean {_one_of(near)}?")
+        return UserError(f"{said}: did you mean {_one_of(near)}?")
     if names:
-        return UserError(f"unknown {kind} '{name}': there are {', '.join(names)}")
-    return UserError(f"unknown {kind} '{name}': there are none")
+        return UserError(f"{said}: there are {', '.join(names)}")
+    return UserError(f"{said}: there are none")
 
 
 def _one_of(names: list[str]) -> str:

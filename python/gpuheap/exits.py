@@ -87,8 +87,11 @@ def _code_of(command: Callable[[], object]) -> int:
         # The errors of the command-line library, such as an unknown option or a missing value, have format_message(). It is empty if help was printed.
         if not hasattr(error, "format_message"):
             raise
-        words = str(error.format_message())
-        return _complain(words) if words.strip() else EXIT_USAGE
+        words = str(error.format_message()).strip()
+        context = getattr(error, "ctx", None)
+        if words and context is not None and not words.endswith("?"):
+            words = f"{words.removesuffix('.')}: see {context.command_path} --help"
+        return _complain(words) if words else EXIT_USAGE
 
 
 def _complain(words: str) -> int:

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace {
 
@@ -20,6 +21,22 @@ using gpuheap::simt::size_t;
 bool is_an_error(std::exception const& e) { return dynamic_cast<gpuheap::error const*>(&e) != nullptr; }
 
 std::string number(size_t n) { return std::to_string(n) + " "; }
+
+TEST(Faults, OfTheMachineSayWhatToDo) {
+  auto const text_of = [](cudaError_t code) -> std::string {
+    try {
+      gpuheap::simt::detail::check(code, "a call");
+    } catch (gpuheap::device_error const& e) {
+      return e.what();
+    }
+    return "";
+  };
+  std::string const begin = "gpuheap: a call failed: an injected error: the double was told to fail";
+  EXPECT_EQ(text_of(cudaErrorNoDevice), begin + ": nvidia-smi lists the GPUs, and CUDA_VISIBLE_DEVICES may hide them");
+  EXPECT_NE(text_of(cudaErrorInsufficientDriver).find(begin + ": there is no NVIDIA driver, or it is too old"), std::string::npos);
+  EXPECT_NE(text_of(cudaErrorNoKernelImageForDevice).find("compile with -arch=native"), std::string::npos);
+  EXPECT_EQ(text_of(cudaErrorLaunchFailure), begin);
+}
 
 // ---- memory
 

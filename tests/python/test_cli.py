@@ -42,8 +42,10 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
         (["bench", "churn", "--trace", "log"], "--trace: none of the chosen cases reads a trace; replay does"),
         (["bench", "churn", "-a", "store_only"], "nothing to run"),
         (["bench", "mini", "--runs", "0"], "--runs"),
-        (["bench", "mini", "--colour"], "No such option: --colour"),
-        (["bnech"], "bnech"),
+        (["bench", "mini", "--colour"], "gpuheap bench --help"),
+        (["compare"], "gpuheap compare --help"),
+        (["help"], "gpuheap --help"),
+        (["bnech"], "No such command 'bnech'. Did you mean 'bench'?"),
         (["list", "--backend", "cuda"], "built for the simulator backend, not for cuda"),
     ],
 )
@@ -68,6 +70,18 @@ def test_a_file_of_another_kind_is_refused_before_anything_is_measured(checkout:
     assert "--graph: 'bad.mtx' does not begin with '%%MatrixMarket': expected a Matrix Market file" in said
     assert not checkout.points_run()
     assert not checkout.table.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        (["merge"], "merge [OPTIONS] {DIR} [SUITE]..."),
+        (["inspect"], "inspect [OPTIONS] {DUMP} [LATER]"),
+        (["data", "get"], "data get [OPTIONS] {NAME}..."),
+    ],
+)
+def test_optional_arguments_have_one_pair_of_brackets(checkout: Checkout, command: list[str], usage: str) -> None:
+    assert f"gpuheap {usage} " in checkout.gpuheap(*command, "--help").stdout
 
 
 def test_list_shows_traits(checkout: Checkout) -> None:

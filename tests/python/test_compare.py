@@ -134,3 +134,9 @@ def test_a_bad_table_is_one_line(checkout: Checkout, error_line: ErrorLine, tmp_
     if second is not None:
         b.write_text(a.read_text().splitlines()[0] + "\nsurvey,alloc" if second == "half" else second)
     assert complaint in error_line(checkout.gpuheap("compare", str(a), str(b)))
+
+
+def test_a_folder_is_no_table(checkout: Checkout, error_line: ErrorLine, tmp_path: Path) -> None:
+    assert f"{tmp_path} is a folder: name a table in it" in error_line(checkout.gpuheap("compare", str(tmp_path), str(tmp_path)))
+    save(tmp_path / "a.csv", [row("halloc", 2)])
+    assert f"name a table in it, as {tmp_path}/a.csv" in error_line(checkout.gpuheap("compare", str(tmp_path / "a.csv"), str(tmp_path)))

@@ -227,6 +227,8 @@ def test_claims_takes_one_gpu_and_no_simulator(checkout: Checkout, error_line: E
     words = error_line(checkout.gpuheap("claims"))
     assert "results of several GPUs: name one with --results: results/nvidia-a40, results/nvidia-h200" in words
     assert "1 holds" in checkout.gpuheap("claims", "--results", "results/nvidia-a40").stdout
+    words = error_line(checkout.gpuheap("claims", "--results", "results"))
+    assert "--results: the folder 'results' holds no table itself: name one in it: results/nvidia-a40, results/nvidia-h200" in words
 
 
 def test_a_bad_table_is_one_line_and_stays_as_it_was(checkout: Checkout, error_line: ErrorLine) -> None:

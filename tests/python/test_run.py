@@ -499,7 +499,8 @@ def test_ctrl_c_ends_all(bench: Bench, options: list[str]) -> None:
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [(["./nothing"], "'./nothing' is not there"), (["."], "'.' is a folder"), (["./plain.txt"], "'./plain.txt' is not executable: chmod +x ./plain.txt"),
+    [(["./nothing"], "'./nothing' is not there"), (["."], "'.' is a folder"), ([""], "name the program to run"),
+     (["./plain.txt"], "'./plain.txt' is not executable: chmod +x ./plain.txt"),
      (["--allocator", "gallatn", str(STEPS)], "unknown allocator 'gallatn': did you mean 'gallatin'?"),
      (["--compare", "cuda_malloc,gpuhep", str(STEPS)], "unknown allocator 'gpuhep'"),
      (["--allocator", "scatteralloc", str(STEPS)], "is not built for programs"), (["--bytes", "many", str(STEPS)], "--bytes: 'many' is not a size"),

@@ -141,13 +141,21 @@ def test_the_command_prints_text_json_and_csv(checkout: Checkout) -> None:
     ]  # fmt: skip
 
 
+def test_a_narrow_terminal_cuts_nothing_off(checkout: Checkout) -> None:
+    folder = results_of(checkout, [row("sharded_spans", 3), row("halloc", 2)])
+    checkout.environment["COLUMNS"] = "60"
+    ran = checkout.gpuheap("standing", "--results", str(folder))
+    assert ran.returncode == 0, ran.stderr
+    assert " sharded_spans " in ran.stdout and "\N{HORIZONTAL ELLIPSIS}" not in ran.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--json", "--csv"], "--json and --csv exclude each other: choose one"),
         (["--of", "haloc"], "unknown contender 'haloc': did you mean 'halloc'?"),
         (["--of", "nobody"], "unknown contender 'nobody': there are halloc, sharded_spans"),
-        (["--suite", "gallatin"], "unknown suite with rows in elsewhere 'gallatin': there are survey"),
+        (["--suite", "gallatin"], "unknown suite 'gallatin' in elsewhere: there are survey"),
         (["--results", "nowhere"], "--results: there is no folder 'nowhere': name one that gpuheap bench has written"),
         (["--page", "elsewhere/survey.csv"], "--page: the file has no section '## Score' before '## What counts', as docs/standing.md has"),
         (["--picture", "elsewhere"], "elsewhere cannot be written: it is a folder: name another file with --picture"),

@@ -204,11 +204,11 @@ class address_range {
   }
 
   [[nodiscard]] std::string no_memory_text(simt::size_t bytes, std::string const& refusal) const {
-    simt::device_memory const device = simt::query_memory();
+    simt::device_memory const queried = simt::query_memory();
     return text_of(
         "gpuheap: cannot map %s: there are %s of device memory, %s of it free, and this range holds %s. Map less, or free other memory of "
         "the device. (%s)",
-        format_bytes(bytes).c_str(), format_bytes(device.total_bytes).c_str(), format_bytes(device.free_bytes).c_str(),
+        format_bytes(bytes).c_str(), format_bytes(queried.total_bytes).c_str(), format_bytes(queried.free_bytes).c_str(),
         format_bytes(mapped_bytes_).c_str(), refusal.c_str());
   }
 

@@ -13,7 +13,8 @@
 // nvcc and NVRTC stop at #error. Other compilers would go on, and report further errors that follow from the first one. So the include of a
 // missing file below stops these compilers.
 #if __cplusplus < 202002L
-#error "gpuheap needs C++20: compile with -std=c++20"
+#error \
+    "gpuheap needs C++20: compile with -std=c++20, or in a CMake project set CMAKE_CXX_STANDARD to 20, and for .cu files CMAKE_CUDA_STANDARD"
 #define GPUHEAP_REFUSED
 #elif defined(GPUHEAP_BACKEND_CUDA) && defined(GPUHEAP_BACKEND_HOST)
 #error \

@@ -227,8 +227,8 @@ struct segment_map {
     word mask;
   };
   [[nodiscard]] GPUHEAP_HD part part_at(unsigned first, unsigned n) const {
-    unsigned const in = first & (pages_per_segment() - 1), left = pages_per_segment() - in, pages = n < left ? n : left;
-    return {first >> lg_pages, pages, simt::low_bits(pages) << in};
+    unsigned const in = first & (pages_per_segment() - 1), left = pages_per_segment() - in, num_pages = n < left ? n : left;
+    return {first >> lg_pages, num_pages, simt::low_bits(num_pages) << in};
   }
 
  private:

@@ -97,7 +97,7 @@ def _table(advice: Advice) -> Table:
     most = max(one.points for one in advice.ranked)
     partial = any(one.points < most for one in advice.ranked)
     cuda = any(one.over_cuda is not None for one in advice.ranked)
-    table.add_column("allocator")
+    table.add_column("allocator", min_width=max(len(one.allocator) for one in advice.ranked))
     for column in (
         "times the best",
         "malloc",
@@ -106,7 +106,7 @@ def _table(advice: Advice) -> Table:
         *(["fills"] if tight else []),
         *(["points"] if partial else []),
     ):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", overflow="fold")
     for number, one in enumerate(advice.ranked):
         cells = [format_factor(one.times), format_value(one.malloc_us, "us")]
         if freed:

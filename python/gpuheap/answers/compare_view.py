@@ -110,9 +110,9 @@ def _summary_table(comparison: Comparison) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     several = len({summary.suite for summary in comparison.summaries}) > 1
     for column in ("case", "allocator", "metric"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for column in ("B over A", WORSE, BETTER, NOISE, "points"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", overflow="fold")
     for each in comparison.summaries:
         cells = [f"{each.suite}/{each.case}" if several else each.case, each.allocator, each.metric]
         counts = [Text(str(each.counts.get(verdict, "")), STYLE[verdict]) for verdict in (WORSE, BETTER, NOISE)]

@@ -110,10 +110,10 @@ def write_csv(file: TextIO, found: Standing) -> None:
 
 def _scores(found: Standing, subject: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("allocator")
+    table.add_column("allocator", min_width=max(len(score.allocator) for score in found.scores))
     factors = [f"within {factor - 1:.0%}" for factor in WITHIN] + [f"over {factor:g} ×" for factor in BEYOND]
     for column in ("points", "best", *factors, "failed", "typically"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", overflow="fold")
     for score in found.scores:
         counts = [score.within(factor) for factor in WITHIN] + [score.beyond(factor) for factor in BEYOND]
         cells = [str(count) for count in (score.points, score.best, *counts, score.failed)]
@@ -123,9 +123,9 @@ def _scores(found: Standing, subject: str) -> Table:
 
 def _cases(found: Standing, subject: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("case and metric")
+    table.add_column("case and metric", overflow="fold")
     for column in ("points", f"{subject} best", "within 5%", "typically"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", overflow="fold")
     table.add_column("other winners", overflow="fold")
     groups: dict[str, list[Contest]] = {}
     for contest in found.contests:

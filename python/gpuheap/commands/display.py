@@ -201,10 +201,10 @@ def _status_text(rows: Sequence[Row]) -> Text:
 
 def _median_table(views: Sequence[CaseView], allocators: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("case")
-    table.add_column("median of")
+    table.add_column("case", overflow="fold")
+    table.add_column("median of", overflow="fold")
     for name in allocators:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for view in views:
         for metric, point in view.headlines():
             cells = [_cell(view.find(name, metric, point)) for name in allocators]
@@ -214,9 +214,9 @@ def _median_table(views: Sequence[CaseView], allocators: Sequence[str]) -> Table
 
 def _status_table(views: Sequence[CaseView], allocators: Sequence[str]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("case")
+    table.add_column("case", overflow="fold")
     for name in allocators:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for view in views:
         table.add_row(view.name, *[_statuses(view, name) for name in allocators])
     return table

@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 def inspect(
     dump: Annotated[Path, typer.Argument(metavar="DUMP", help="The file that heap.write_dump() wrote.", show_default=False)],
-    other: Annotated[Path | None, typer.Argument(metavar="[LATER]", help="A later dump, to be compared with the first one.", show_default=False)] = None,
+    other: Annotated[Path | None, typer.Argument(metavar="LATER", help="A later dump, to be compared with the first one.", show_default=False)] = None,
     svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Draw the map of the heap into this file.")] = None,
     groups: Annotated[int, typer.Option("--groups", metavar="N", help="The number of groups to print.")] = 20,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")] = False,

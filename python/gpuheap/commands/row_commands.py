@@ -150,8 +150,13 @@ def compare(
     """
     from gpuheap.answers.compare import compare_tables
     from gpuheap.answers.compare_view import as_object, print_comparison
+    from gpuheap.errors import UserError
     from gpuheap.formats.results import read_table
 
+    for path in (before, after):
+        if path.is_dir():
+            tables = sorted(path.glob("*.csv"))
+            raise UserError(f"{path} is a folder: name a table in it{f', as {tables[0]}' if tables else ''}")
     comparison = compare_tables(read_table(before), read_table(after), tolerance / 100)
     if as_json:
         print_json(as_object(comparison))
@@ -223,7 +228,7 @@ def standing(
     there = list(dict.fromkeys(row.suite for row in measured.rows))
     for name in suites or []:
         if name not in there:
-            raise unknown_name(f"suite with rows in {layout.shown(measured.folder)}", name, there)
+            raise unknown_name("suite", name, there, f"in {layout.shown(measured.folder)}")
     chosen = [name for name in suites or SUITES if name in there]
     traits = {str(entry["name"]): entry for entry in measured.environment.get("allocators") or []}
     found = standing_of((row for row in measured.rows if row.suite in chosen), traits)

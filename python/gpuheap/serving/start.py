@@ -71,7 +71,7 @@ class Service:
 
 def check_program(words: Sequence[str]) -> None:
     """Checks a program. Raises UserError if it cannot be run, or if no library can be preloaded into it."""
-    if not words:
+    if not words or not words[0]:
         raise UserError("name the program to run: gpuheap run [options] ./program arguments")
     if shutil.which(words[0]) is None:
         path = Path(words[0])

@@ -13,9 +13,23 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 namespace detail {
+// What to do about an error that every program gets on a machine, or with an architecture, that does not suit it; "" for other errors.
+[[nodiscard]] inline char const* advice_on(cudaError_t code) {
+  switch (code) {
+    case cudaErrorInsufficientDriver:
+      return ": there is no NVIDIA driver, or it is too old for the CUDA that the program was built with: nvidia-smi shows its version";
+    case cudaErrorNoDevice:
+      return ": nvidia-smi lists the GPUs, and CUDA_VISIBLE_DEVICES may hide them";
+    case cudaErrorNoKernelImageForDevice:
+      return ": the program was compiled for other GPUs: compile with -arch=native, or set CMAKE_CUDA_ARCHITECTURES";
+    default:
+      return "";
+  }
+}
 [[noreturn, gnu::noinline, gnu::cold]] inline void refuse(cudaError_t code, char const* doing) {
   (void)cudaGetLastError();  // clears the error, which the runtime would report again at the next launch
-  std::string const text = text_of("gpuheap: %s failed: %s: %s", doing, cudaGetErrorName(code), cudaGetErrorString(code));
+  std::string const text =
+      text_of("gpuheap: %s failed: %s: %s%s", doing, cudaGetErrorName(code), cudaGetErrorString(code), advice_on(code));
   if (code == cudaErrorMemoryAllocation) throw out_of_memory(text);
   throw device_error(text);
 }
