@@ -391,6 +391,27 @@ def test_what_a_sweep_did_not_get_to_is_open(tmp_path: Path) -> None:
     assert judged(tmp_path, 'where = { bytes = 256 }\n' + BETTER, alone).verdict == UNMEASURED
 
 
+def test_a_verdict_counts_the_points_that_ran_out_of_time(tmp_path: Path) -> None:
+    rows = [row("halloc", 2), row("cuda_malloc", 6), row("halloc", 2, size=32), failed("cuda_malloc", size=32)]
+    found = judged(tmp_path, BETTER, rows)
+    assert found.verdict == HOLDS and found.numbers.endswith("; 1 point without an end")
+    found = judged(tmp_path, BETTER, [*rows, row("halloc", 2, size=64), failed("cuda_malloc", size=64)])
+    assert found.verdict == HOLDS and found.numbers.endswith("; 2 points without an end")
+    assert "without an end" not in judged(tmp_path, BETTER, rows[:2]).numbers
+    # A crash is an end, and a claim about time-outs counts them itself.
+    assert "without an end" not in judged(tmp_path, BETTER, [*rows[:3], failed("cuda_malloc", "crash", size=32)]).numbers
+    assert "without an end" not in judged(tmp_path, 'relation = "status"\nleft = "cuda_malloc"\nis = "timeout"\nover = "any"', rows).numbers
+
+
+def test_a_verdict_names_the_values_without_rows(tmp_path: Path) -> None:
+    rows = [row("halloc", 2), row("cuda_malloc", 6)]
+    found = judged(tmp_path, "where = { bytes = [16, 64, 4096] }\n" + BETTER, rows)
+    assert found.verdict == HOLDS and found.numbers.endswith("; no rows of 64 B, 4 KiB")
+    assert "no rows" not in judged(tmp_path, "where = { bytes = [16] }\n" + BETTER, rows).numbers
+    # A range names no values, and a condition may ask for points without a key.
+    assert "no rows" not in judged(tmp_path, 'where = { bytes = "16..64", page = "" }\n' + BETTER, rows).numbers
+
+
 def test_a_condition_may_ask_for_what_a_point_lacks(tmp_path: Path) -> None:
     rows = [row("halloc", 1), row("halloc", 9, parameter="page=8192")]
     claim = 'where = { page = "" }\nrelation = "value"\nleft = "halloc"\nwithin = "..2"'
@@ -481,6 +502,14 @@ def test_why_is_one_sentence(tmp_path: Path, why: str, complaint: str) -> None:
     assert str(error.value).startswith(f"{path}:22: claim 'one': ")
     assert complaint in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("differs", ['"no list."', '["no full stop"]', "[1]"])
+def test_differences_from_the_paper_are_sentences(tmp_path: Path, differs: str) -> None:
+    path = file_of(tmp_path, BETTER)
+    path.write_text(path.read_text().replace('suite = "survey"\n', f'suite = "survey"\ndiffers = {differs}\n', 1))
+    with pytest.raises(UserError, match=r"small\.toml:7: \[paper\]: differs must be a list of sentences, each with a full stop"):
+        load_paper(path)
 
 
 def test_why_says_of_which_gpu_it_speaks(tmp_path: Path) -> None:

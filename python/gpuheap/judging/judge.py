@@ -13,7 +13,7 @@ from gpuheap.formats.points import Draw, Grid, values_of
 from gpuheap.formats.suites import Case, Suite
 from gpuheap.judging.certainty import certainty
 from gpuheap.judging.evidence import Evidence
-from gpuheap.judging.language import SAME, Claim, Paper, Side
+from gpuheap.judging.language import SAME, Claim, Paper, Side, Status
 from gpuheap.judging.relations import NotMeasured, Unsupported, hold
 
 HOLDS, FAILS, UNDECIDED, PUBLISHED, UNMEASURED = "holds", "does not hold here", "undecided", "about the published code only", "not measured"
@@ -57,9 +57,13 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
         return Judged(claim, UNMEASURED, str(why))
     sure = certainty(claim.relation, evidence)
     verdict = UNDECIDED if sure.holds is None else HOLDS if sure.holds else FAILS
-    open_words = f"{sure.words}; " if sure.words else ""
+    numbers = [outcome.numbers, _left_out(claim, evidence), _without_rows(claim, evidence)]
+    if sure.words:
+        numbers.insert(0, sure.words)
+    if sure.open_points and not (verdict == UNDECIDED and sure.least < sure.most) and not isinstance(claim.relation, Status):
+        numbers.append(f"{sure.open_points} point{'s' if sure.open_points != 1 else ''} without an end")
     reason = claim.why if verdict == FAILS and claim.why_on == evidence.device else ""
-    return Judged(claim, verdict, open_words + outcome.numbers + _left_out(claim, evidence), outcome.points, sure.basis, reason)
+    return Judged(claim, verdict, "; ".join(filter(None, numbers)), outcome.points, sure.basis, reason)
 
 
 def _left_out(claim: Claim, evidence: Evidence) -> str:
@@ -67,7 +71,18 @@ def _left_out(claim: Claim, evidence: Evidence) -> str:
     found = ordered(name for side in claim.sides for name in evidence.find(side, named(side)).unsupported)
     if not found:
         return ""
-    return f"; without {', '.join(found[:3])}{f' and {len(found) - 3} more' if len(found) > 3 else ''}, unsupported there"
+    return f"without {', '.join(found[:3])}{f' and {len(found) - 3} more' if len(found) > 3 else ''}, unsupported there"
+
+
+def _without_rows(claim: Claim, evidence: Evidence) -> str:
+    """Names the values that conditions of the claim list and of which there are no rows, so that the verdict is on the others."""
+    lacking: dict[str, None] = {}
+    for side in claim.sides:
+        readings = evidence.find(side, named(side)).readings
+        for condition in side.where if readings else ():
+            measured = {reading.fields.get(condition.key, "") for reading in readings}
+            lacking |= {str(dataclasses.replace(condition, words=(word,))): None for word in condition.words if word and word not in measured}
+    return f"no rows of {', '.join(lacking)}" if lacking else ""
 
 
 def judge_all(papers: Iterable[Paper], evidence: Evidence, each: Callable[[Sequence[Claim]], Iterable[Claim]] = iter) -> list[Judged]:
