@@ -40,8 +40,14 @@ def sweep(allocator: str, values: Sequence[float | None], **rest: object) -> lis
     ]
 
 
+def crashing(allocator: str, values: Sequence[float], **rest: object) -> list[Row]:
+    """Values as those of sweep(), then a crash."""
+    return [*sweep(allocator, values, **rest), failed(allocator, "crash", size=16 << len(values), **rest)]
+
+
 JUMP = 'relation = "jump"\nleft = "halloc"\naxis = "bytes"\nat_value = 64\n'
 TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
+RATE = 'relation = "trend"\nleft = { of = ["halloc"], metric = "gflops" }\naxis = "bytes"\n'
 
 
 @pytest.mark.parametrize(
@@ -160,6 +166,11 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
         (TREND + 'shape = "rising"', sweep("halloc", [4, 3, 2]), FAILS, "rising in 0%"),
         (TREND + 'shape = "falling"', sweep("halloc", [4, 3, 2]), HOLDS, "falling in 100%"),
         (TREND + 'shape = "falling"', sweep("halloc", [4, 3, 5]), FAILS, "falling in 33%"),
+        # A rate that a time-out leaves without a value counts as low, a time as long.
+        (RATE + 'shape = "falling"', [*sweep("halloc", [9, 5, None], metric="gflops")], UNDECIDED, "9 gflop/s at 16 B to timeout at 64 B, falling in 100%"),
+        (RATE + 'shape = "rising"', crashing("halloc", [9, 5], metric="gflops"), FAILS, "rising in 0%"),
+        (RATE + 'shape = "falling"', crashing("halloc", [9, 5], metric="gflops"), HOLDS, "9 gflop/s at 16 B to crash at 64 B, falling in 100%"),
+        (TREND + 'shape = "rising"', crashing("halloc", [5, 9]), HOLDS, "5 µs at 16 B to crash at 64 B, rising in 100%"),
         (TREND + 'shape = "linear"', sweep("halloc", [17, 33, 65, 129]), HOLDS, "a line explains 100%"),
         (TREND + 'shape = "linear"', sweep("halloc", [5, 1, 5, 1]), FAILS, "a line explains"),
         (TREND + 'shape = "linear"', sweep("halloc", [5, 6]), UNMEASURED, "no two values of bytes"),
