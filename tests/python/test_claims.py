@@ -226,9 +226,9 @@ RATE = 'relation = "trend"\nleft = { of = ["halloc"], metric = "gflops" }\naxis 
         ),
         (
             'relation = "first_failure"\nleft = "halloc"\naxis = "bytes"\nat_value = "64.."',
-            sweep("halloc", [1, 2]),
+            sweep("halloc", [1, 2, 4]),
             FAILS,
-            "has a result at all 2",
+            "has a result at all 3",
         ),
         ('relation = "first_failure"\nleft = "halloc"\naxis = "bytes"\nat_value = "64.."', [], UNMEASURED, "no rows"),
         (
@@ -421,6 +421,28 @@ def test_a_verdict_names_the_values_without_rows(tmp_path: Path) -> None:
     assert "no rows" not in judged(tmp_path, "where = { bytes = [16] }\n" + BETTER, rows).numbers
     # A range names no values, and a condition may ask for points without a key.
     assert "no rows" not in judged(tmp_path, 'where = { bytes = "16..64", page = "" }\n' + BETTER, rows).numbers
+
+
+def test_a_place_without_rows_decides_nothing(tmp_path: Path) -> None:
+    """The largest step leads to 64 B; the sentence speaks of sizes between the measured ones, or of measured ones."""
+    rows = sweep("halloc", [1, 1, 9, 9])
+    between = judged(tmp_path, JUMP.replace("64", '"40..50"'), rows)
+    assert (between.verdict, between.numbers) == (UNMEASURED, "no rows of bytes 40 to 50, of which the sentence speaks")
+    assert judged(tmp_path, JUMP.replace("64", '"30..50"'), rows).verdict == FAILS
+    assert judged(tmp_path, JUMP, rows).verdict == HOLDS
+    crossover = 'relation = "crossover"\nleft = "halloc"\nright = "cuda_malloc"\naxis = "bytes"\nat_value = 48\n'
+    assert judged(tmp_path, crossover, [*sweep("halloc", [1, 1, 9]), *sweep("cuda_malloc", [2, 2, 2])]).verdict == UNMEASURED
+
+
+def test_a_claim_speaks_of_values_and_places_of_its_suite(tmp_path: Path) -> None:
+    suites = load_suites(Layout(REPOSITORY))
+    for claim, complaint in (
+        ("where = { bytes = [16, 17] }\n" + BETTER, "no point of survey/alloc_single has 17 B"),
+        (JUMP.replace("64", '"4097..4099"'), "no point of survey/alloc_single has bytes 4,097 to 4,099"),
+    ):
+        with pytest.raises(UserError, match=f"claim 'one': {complaint}"):
+            check_suites([load_paper(file_of(tmp_path, claim))], suites)
+    check_suites([load_paper(file_of(tmp_path, JUMP))], suites)
 
 
 def test_a_condition_may_ask_for_what_a_point_lacks(tmp_path: Path) -> None:
