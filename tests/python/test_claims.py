@@ -40,8 +40,14 @@ def sweep(allocator: str, values: Sequence[float | None], **rest: object) -> lis
     ]
 
 
+def crashing(allocator: str, values: Sequence[float], **rest: object) -> list[Row]:
+    """Values as those of sweep(), then a crash."""
+    return [*sweep(allocator, values, **rest), failed(allocator, "crash", size=16 << len(values), **rest)]
+
+
 JUMP = 'relation = "jump"\nleft = "halloc"\naxis = "bytes"\nat_value = 64\n'
 TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
+RATE = 'relation = "trend"\nleft = { of = ["halloc"], metric = "gflops" }\naxis = "bytes"\n'
 
 
 @pytest.mark.parametrize(
@@ -160,6 +166,11 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
         (TREND + 'shape = "rising"', sweep("halloc", [4, 3, 2]), FAILS, "rising in 0%"),
         (TREND + 'shape = "falling"', sweep("halloc", [4, 3, 2]), HOLDS, "falling in 100%"),
         (TREND + 'shape = "falling"', sweep("halloc", [4, 3, 5]), FAILS, "falling in 33%"),
+        # A rate that a time-out leaves without a value counts as low, a time as long.
+        (RATE + 'shape = "falling"', [*sweep("halloc", [9, 5, None], metric="gflops")], UNDECIDED, "9 gflop/s at 16 B to timeout at 64 B, falling in 100%"),
+        (RATE + 'shape = "rising"', crashing("halloc", [9, 5], metric="gflops"), FAILS, "rising in 0%"),
+        (RATE + 'shape = "falling"', crashing("halloc", [9, 5], metric="gflops"), HOLDS, "9 gflop/s at 16 B to crash at 64 B, falling in 100%"),
+        (TREND + 'shape = "rising"', crashing("halloc", [5, 9]), HOLDS, "5 µs at 16 B to crash at 64 B, rising in 100%"),
         (TREND + 'shape = "linear"', sweep("halloc", [17, 33, 65, 129]), HOLDS, "a line explains 100%"),
         (TREND + 'shape = "linear"', sweep("halloc", [5, 1, 5, 1]), FAILS, "a line explains"),
         (TREND + 'shape = "linear"', sweep("halloc", [5, 6]), UNMEASURED, "no two values of bytes"),
@@ -215,9 +226,9 @@ TREND = 'relation = "trend"\nleft = "halloc"\naxis = "bytes"\n'
         ),
         (
             'relation = "first_failure"\nleft = "halloc"\naxis = "bytes"\nat_value = "64.."',
-            sweep("halloc", [1, 2]),
+            sweep("halloc", [1, 2, 4]),
             FAILS,
-            "has a result at all 2",
+            "has a result at all 3",
         ),
         ('relation = "first_failure"\nleft = "halloc"\naxis = "bytes"\nat_value = "64.."', [], UNMEASURED, "no rows"),
         (
@@ -481,6 +492,14 @@ def test_why_is_one_sentence(tmp_path: Path, why: str, complaint: str) -> None:
     assert str(error.value).startswith(f"{path}:22: claim 'one': ")
     assert complaint in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("differs", ['"no list."', '["no full stop"]', "[1]"])
+def test_differences_from_the_paper_are_sentences(tmp_path: Path, differs: str) -> None:
+    path = file_of(tmp_path, BETTER)
+    path.write_text(path.read_text().replace('suite = "survey"\n', f'suite = "survey"\ndiffers = {differs}\n', 1))
+    with pytest.raises(UserError, match=r"small\.toml:7: \[paper\]: differs must be a list of sentences, each with a full stop"):
+        load_paper(path)
 
 
 def test_why_says_of_which_gpu_it_speaks(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from fake_checkout import REPOSITORY
 
-from gpuheap.commands.bench import Where, _check_name, _executable
+from gpuheap.commands.bench import Where, _check_alone, _check_name, _executable
 from gpuheap.errors import UserError
 from gpuheap.formats.results import read_table
 from gpuheap.running.conform import names_of_tests, run_tests
@@ -171,6 +171,17 @@ def test_a_class_with_parameters_has_a_name_for_files(tmp_path: Path) -> None:
     (tmp_path / "a.hpp").touch()
     outside = read_outside(tmp_path / "a.hpp", "my::alloc<64, other>")
     assert outside is not None and outside.key == "my_alloc_64_other"
+
+
+@pytest.mark.parametrize(("names", "complaint"), [(("sharded_spans", "shelf"), "-a sharded_spans: only mine::shelf is built here"), (("shelf",), ""), ((), "")])
+def test_other_allocators_need_the_benchmark_of_all(names: tuple[str, ...], complaint: str) -> None:
+    request: Any = SimpleNamespace(allocators=names)
+    where: Any = SimpleNamespace(outside=Outside(Path("shelf.hpp"), "mine::shelf"))
+    if complaint:
+        with pytest.raises(UserError, match=f"{complaint}: ./test builds the benchmark of all allocators"):
+            _check_alone("shelf", request, where)
+    else:
+        _check_alone("shelf", request, where)
 
 
 def test_a_name_of_the_repository_is_taken() -> None:

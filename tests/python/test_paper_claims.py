@@ -93,6 +93,7 @@ def test_once_all_suites_were_run_every_claim_is_judged(as_run: Callable[[Mappin
     there = [one for one in found if all(side.suite in suites for side in one.claim.sides)]
     unmeasured = [f"{one.claim.name}: {one.numbers}" for one in there if one.verdict == UNMEASURED]
     assert not unmeasured
+    assert [f"{one.claim.name}: {one.numbers}" for one in there if "no rows of" in one.numbers] == []
 
 
 def test_every_claim_that_fails_by_the_recorded_rows_says_why_and_no_other() -> None:

@@ -66,6 +66,25 @@ def test_the_command_writes_a_page_for_each_paper(claimed: Checkout) -> None:
     assert page.count("| section 1 | what the paper says | holds (95 %, by percentiles) |  | 3.0 times: halloc 2 µs, cuda_malloc 6 µs |") == 2
 
 
+def test_a_page_says_what_differs_from_the_paper(claimed: Checkout) -> None:
+    path = claimed.root / "benchmarks" / "claims" / "small.toml"
+    differs = 'differs = ["Scenes are generated.", "Runs are fewer."]'
+    path.write_text(path.read_text().replace('headline = ["one"]', f'headline = ["one"]\n{differs}'))
+    assert claimed.gpuheap("claims", "--pages", "pages").returncode == 0
+    page = Path(claimed.root / "pages" / "small.md").read_text()
+    assert "\n\n## Differences from the paper\n\n- Scenes are generated.\n- Runs are fewer.\n\n" in page
+
+
+def test_a_page_says_how_many_points_ran_out_of_time_and_under_which_limits() -> None:
+    paper = next(paper for paper in load_papers(LAYOUT) if paper.name == "survey")
+    reasons = ("no result within 3 s", "would take about 8 s, longer than the 3 s that a point has", "no result within 1 min 0 s", "why")
+    rows = [row("halloc", status="timeout", size=16 << place, parameter=f"reason={reason}") for place, reason in enumerate(reasons)]
+    page = page_of(paper, told([row("halloc", 2, size=8192), *rows]), DOCS / "images" / "evaluation", "images")
+    limits = "1 under another limit, 2 under 3 s, 1 under 1 min 0 s"
+    assert f" 4 points ran out of time, by the limit that a point's runs had together: {limits}. " in page
+    assert "ran out of time, by" not in page_of(paper, told([row("halloc", 2)]), DOCS / "images" / "evaluation", "images")
+
+
 def test_a_headline_names_claims(claimed: Checkout, error_line: ErrorLine) -> None:
     path = claimed.root / "benchmarks" / "claims" / "small.toml"
     path.write_text(path.read_text().replace('headline = ["one"]', 'headline = ["on"]'))

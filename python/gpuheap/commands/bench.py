@@ -95,6 +95,11 @@ def _run_kernels(
             name = outside.description.allocators[0].name
             executable = executable or outside
             _check_name(name, executable, outside, where)
+            if executable is outside:
+                _check_alone(name, request, where)
+                if request.baselines:
+                    note = f"note: {name} is measured without baselines: the benchmark of all allocators, which ./test builds, has them"
+                    console.print(note, style="yellow", highlight=False)
             request = replace(request, outside=name)
         assert executable is not None
         if not workers:
@@ -175,6 +180,13 @@ def _outside(layout: Layout, console: Console, where: Where, executable: Executa
     if cluster is not None:
         cluster.check_build(built)
     return built
+
+
+def _check_alone(name: str, request: Request, where: Where) -> None:
+    """Raises UserError if the run names other allocators than the one from outside, of which no executable is built."""
+    others = [other for other in request.allocators if other != name]
+    if others and where.outside is not None:
+        raise UserError(f"-a {','.join(others)}: only {where.outside.type} is built here: ./test builds the benchmark of all allocators")
 
 
 def _check_name(name: str, executable: Executable, outside: Executable, where: Where) -> None:

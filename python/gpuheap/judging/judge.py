@@ -12,8 +12,8 @@ from gpuheap.errors import UserError, unknown_name
 from gpuheap.formats.points import Draw, Grid, values_of
 from gpuheap.formats.suites import Case, Suite
 from gpuheap.judging.certainty import certainty
-from gpuheap.judging.evidence import Evidence
-from gpuheap.judging.language import SAME, Claim, Paper, Side
+from gpuheap.judging.evidence import Evidence, axis_number
+from gpuheap.judging.language import SAME, Claim, Crossover, FirstFailure, Jump, Paper, Peak, Relation, Side, Status
 from gpuheap.judging.relations import NotMeasured, Unsupported, hold
 
 HOLDS, FAILS, UNDECIDED, PUBLISHED, UNMEASURED = "holds", "does not hold here", "undecided", "about the published code only", "not measured"
@@ -55,11 +55,29 @@ def judge(claim: Claim, evidence: Evidence) -> Judged:
         return Judged(claim, PUBLISHED, f"does not apply to the allocators measured here: {why}")
     except NotMeasured as why:
         return Judged(claim, UNMEASURED, str(why))
+    place = unreached(claim.relation, evidence)
+    if place and not outcome.holds:
+        return Judged(claim, UNMEASURED, f"no rows of {place}, of which the sentence speaks")
     sure = certainty(claim.relation, evidence)
     verdict = UNDECIDED if sure.holds is None else HOLDS if sure.holds else FAILS
-    open_words = f"{sure.words}; " if sure.words else ""
+    numbers = [outcome.numbers, _left_out(claim, evidence), _without_rows(claim, evidence)]
+    if sure.words:
+        numbers.insert(0, sure.words)
+    if sure.open_points and not (verdict == UNDECIDED and sure.least < sure.most) and not isinstance(claim.relation, Status):
+        numbers.append(f"{sure.open_points} point{'s' if sure.open_points != 1 else ''} without an end")
     reason = claim.why if verdict == FAILS and claim.why_on == evidence.device else ""
-    return Judged(claim, verdict, open_words + outcome.numbers + _left_out(claim, evidence), outcome.points, sure.basis, reason)
+    return Judged(claim, verdict, "; ".join(filter(None, numbers)), outcome.points, sure.basis, reason)
+
+
+def unreached(relation: Relation | None, evidence: Evidence) -> str:
+    """The values of an axis among which the relation wants a jump, peak or the like, if no point lies there; else "". Then it can fail only for want
+    of points."""
+    if not isinstance(relation, (Jump, Peak, Crossover, FirstFailure)):
+        return ""
+    places = [reading.fields.along(relation.axis)[0] for reading in evidence.find(relation.left, named(relation.left)).readings]
+    if any(place is not None and relation.at.holds(place) for place in places):
+        return ""
+    return f"{relation.axis} {relation.at}"
 
 
 def _left_out(claim: Claim, evidence: Evidence) -> str:
@@ -67,7 +85,18 @@ def _left_out(claim: Claim, evidence: Evidence) -> str:
     found = ordered(name for side in claim.sides for name in evidence.find(side, named(side)).unsupported)
     if not found:
         return ""
-    return f"; without {', '.join(found[:3])}{f' and {len(found) - 3} more' if len(found) > 3 else ''}, unsupported there"
+    return f"without {', '.join(found[:3])}{f' and {len(found) - 3} more' if len(found) > 3 else ''}, unsupported there"
+
+
+def _without_rows(claim: Claim, evidence: Evidence) -> str:
+    """Names the values that conditions of the claim list and of which there are no rows, so that the verdict is on the others."""
+    lacking: dict[str, None] = {}
+    for side in claim.sides:
+        readings = evidence.find(side, named(side)).readings
+        for condition in side.where if readings else ():
+            measured = {reading.fields.get(condition.key, "") for reading in readings}
+            lacking |= {str(dataclasses.replace(condition, words=(word,))): None for word in condition.words if word and word not in measured}
+    return f"no rows of {', '.join(lacking)}" if lacking else ""
 
 
 def judge_all(papers: Iterable[Paper], evidence: Evidence, each: Callable[[Sequence[Claim]], Iterable[Claim]] = iter) -> list[Judged]:
@@ -104,7 +133,7 @@ def commands_for(judged: Iterable[Judged], evidence: Evidence) -> list[str]:
                     targets[side.suite] = None
                     continue
                 found = evidence.find(dataclasses.replace(side, of=named(side)))
-                if not evidence.has(side.suite, side.case) or found.missing:
+                if not evidence.has(side.suite, side.case) or found.missing or unreached(one.claim.relation, evidence):
                     targets[f"{side.suite}/{side.case}"] = None
                 ran_out_of_time |= any(reading.is_open for reading in found.readings)
     return [f"gpuheap bench {target}" for target in targets] + ["gpuheap bench all --for-claims"] * ran_out_of_time
@@ -119,8 +148,7 @@ def check_suites(papers: Iterable[Paper], suites: Mapping[str, Suite]) -> None:
     """Checks that every side selects points of a suite of this checkout. Raises UserError with file and line."""
     for paper in papers:
         for claim in paper.claims:
-            for side in claim.sides:
-                problem = _mismatch(side, suites)
+            for problem in (*(_mismatch(side, suites) for side in claim.sides), _no_place(claim.relation, suites)):
                 if problem:
                     raise UserError(f"{claim.path}:{claim.line}: claim '{claim.name}': {problem}")
 
@@ -134,10 +162,29 @@ def _mismatch(side: Side, suites: Mapping[str, Suite]) -> str:
     case = suite.case(side.case, "cuda")
     if case.metrics and side.metric not in case.metrics:
         return str(unknown_name(f"metric of {side.suite}/{side.case}", side.metric, case.metrics))
-    if not any(_meets(side, grid) for grid in grids_of(case, side.of)):
+    grids = grids_of(case, side.of)
+    if not any(_meets(side, grid) for grid in grids):
         conditions = ", ".join(str(condition) for condition in side.where)
         return f"no point of {side.suite}/{side.case} has {conditions}"
+    for condition in side.where:
+        for word in condition.words:
+            one = dataclasses.replace(condition, words=(word,))
+            if not any(_meets(dataclasses.replace(side, where=(one,)), grid) for grid in grids):
+                return f"no point of {side.suite}/{side.case} has {one}"
     return ""
+
+
+def _no_place(relation: Relation | None, suites: Mapping[str, Suite]) -> str:
+    """Says that no point of the suite lies where the relation wants a jump, peak or the like."""
+    if not isinstance(relation, (Jump, Peak, Crossover, FirstFailure)):
+        return ""
+    side = relation.left
+    for grid in grids_of(suites[side.suite].case(side.case, "cuda"), side.of):
+        axis = grid.get(relation.axis, ())
+        places = [] if isinstance(axis, Draw) else [axis_number(str(value)) for value in values_of(axis)]
+        if _meets(side, grid) and any(place is not None and relation.at.holds(place) for place in places):
+            return ""
+    return f"no point of {side.suite}/{side.case} has {relation.axis} {relation.at}"
 
 
 def grids_of(case: Case, allocators: Sequence[str]) -> list[Grid]:

@@ -247,6 +247,7 @@ class Paper:
     claims: tuple[Claim, ...]
     path: Path
     headline: tuple[str, ...] = ()  # the names of the claims that the paper rests on
+    differs: tuple[str, ...] = ()  # sentences on what is measured here in another way than in the paper
 
 
 def sides_of(relation: Relation) -> tuple[Side, ...]:

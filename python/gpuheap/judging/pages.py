@@ -26,9 +26,10 @@ from gpuheap.judging.evidence import fields_of
 from gpuheap.judging.judge import FAILS, HOLDS, PUBLISHED, UNDECIDED, VERDICTS, Judged, named
 from gpuheap.judging.language import Paper
 from gpuheap.judging.printed import PrintedValue, load_printed
+from gpuheap.judging.timeouts import limit_of
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
-from gpuheap.units import format_bytes, format_count, format_value
+from gpuheap.units import format_bytes, format_count, format_seconds, format_value
 
 SUITES = ("survey", "gallatin", "regeff", "coalescing", "programs", "rules", "counters", "probe")  # of the papers
 RUNS_OF_THE_PAPER = 500  # Rodriguez et al. 2025: of each program with each method
@@ -93,6 +94,8 @@ def page_of(paper: Paper, told: Evaluation, images: Path, linked: str) -> str:
     by_name = {one.claim.name: one for one in mine}
     if paper.headline:
         lines += ["## Headline", "", *_table([by_name[name] for name in paper.headline]), ""]
+    if paper.differs:
+        lines += ["## Differences from the paper", "", *(f"- {sentence}" for sentence in paper.differs), ""]
     lines += _figures([figure for figure in figures_of(every, told.suites, told.points) if _of_paper(figure, paper)], images, linked)
     lines += _numbers([value for value in told.printed if value.paper == paper.name], told.rows)
     if paper.name == "survey":
@@ -159,7 +162,9 @@ def _cost_of_all(told: Evaluation) -> str:
         missing += coverage_of_suite(suite, told.points)
     return (
         f"Repeating the recorded tables takes {spoken_minutes(minutes)} of one H200 and {format_bytes(sum(len(row.line) for row in told.rows))} of disk; "
-        f"all points of the suites take {spoken_minutes(missing.missing_minutes)} more."
+        f"all points of the suites take {spoken_minutes(missing.missing_minutes)} more. "
+        "This is at the pace of `--quick --timeout 3`; with the suites' own limits, at least 60 s for a point, slow allocators take longer."
+        f"{_time_outs(used.values())}"
     )
 
 
@@ -189,7 +194,7 @@ def _cost(paper: Paper, told: Evaluation) -> str:
         runs = sum(row.runs for row in {row.key: row for row in rows}.values())
         time = f"{spoken_minutes(runs * SECONDS_OF_A_PROGRAM / 60)} of one H200, for {runs:,} runs of programs{_certainty(rows)}"
     else:
-        time = f"about {spoken_minutes(points / POINTS_PER_MINUTE)} of one H200, at the {POINTS_PER_MINUTE} points a minute of `--quick`"
+        time = f"about {spoken_minutes(points / POINTS_PER_MINUTE)} of one H200, at the {POINTS_PER_MINUTE} points a minute of `--quick --timeout 3`"
     missing = NOTHING
     for name in all_suites_of(paper, told.suites):
         if name in told.suites:
@@ -197,7 +202,20 @@ def _cost(paper: Paper, told: Evaluation) -> str:
     return (
         f"The recorded tables hold {points:,} points of {len(there)} allocators and baselines; the sentences name {len(there & asked)} of these. "
         f"To measure the points takes {time}. The tables take {format_bytes(sum(len(row.line) for row in rows))} of disk. "
-        f"Measured of the whole suites: {missing.words}."
+        f"Measured of the whole suites: {missing.words}.{_time_outs(rows)}"
+    )
+
+
+def _time_outs(rows: Iterable[Row]) -> str:
+    """Says how many points ran out of time, and under which limits."""
+    ended = [row for row in {row.key: row for row in rows}.values() if row.status == "timeout"]
+    if not ended:
+        return ""
+    limits = Counter(limit_of(row.reason) for row in ended)
+    under = ", ".join(f"{limits[limit]:,} under {format_seconds(limit)}" if limit else f"{limits[limit]:,} under another limit" for limit in sorted(limits))
+    return (
+        f" {len(ended):,} point{'s' if len(ended) != 1 else ''} ran out of time, by the limit that a point's runs had together: {under}. "
+        "A verdict on such points names their number as *points without an end*."
     )
 
 

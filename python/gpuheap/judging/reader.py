@@ -18,7 +18,7 @@ from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
 
 _FILE_KEYS = ("paper", "groups", "claim")
-_PAPER_KEYS = ("name", "title", "cite", "machine", "suite", "headline", "why_on")
+_PAPER_KEYS = ("name", "title", "cite", "machine", "suite", "headline", "differs", "why_on")
 _CLAIM_KEYS = ("name", "says", "at", "published", "part", "why")
 _LONGEST_WHY = 200  # in characters
 _SELECTING = ("suite", "case", "metric", "where", "statistic")
@@ -87,7 +87,11 @@ def load_paper(path: Path) -> say.Paper:
     for claim_name in headline:
         if claim_name not in [claim.name for claim in claims]:
             paper.complain("headline", str(unknown_name("claim", str(claim_name), [claim.name for claim in claims])))
-    return say.Paper(name, paper.text("title"), paper.text("cite"), paper.text("machine"), tuple(claims), path, tuple(headline))
+    differs = paper.said.get("differs", [])
+    if not isinstance(differs, list) or not all(isinstance(sentence, str) and sentence.endswith(".") for sentence in differs):
+        paper.complain("differs", "differs must be a list of sentences, each with a full stop")
+    head_of = (name, paper.text("title"), paper.text("cite"), paper.text("machine"))
+    return say.Paper(*head_of, tuple(claims), path, tuple(headline), tuple(differs))
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ def held_along(relation: Along, found: Sequence[Reading]) -> Outcome | None:
 
 
 def _trend(relation: say.Trend, steps: Sequence[Step]) -> Held:
-    values = [reading.value if reading.ok else math.inf for _, reading in steps]
+    worst = 0.0 if METRICS[relation.left.metric].lower_is_better is False else math.inf  # a point without a value is worse than all others
+    values = [reading.value if reading.ok else worst for _, reading in steps]
     first, last = values[0], values[-1]
     if relation.shape == "flat":
         spread = _ratio(max(values), min(values))
