@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from gpuheap.judging import language as say
 from gpuheap.judging.evidence import Evidence, Found, Reading, Runs
 from gpuheap.judging.relations import NotMeasured, hold
+from gpuheap.judging.series import Votes
 
 CONFIDENCE = 0.95
 # A verdict whose share of all possible draws is below 95 % is that of all FEW_DRAWS draws with a probability of less than 5 %. So DRAWS draws are made only
@@ -39,6 +40,7 @@ class Certainty:
     with_runs: int  # measurements whose runs are known
     measurements: int
     open_points: int  # points that timed out, or that were skipped after failures
+    within_noise: bool = False  # the relation holds in few draws, but so many of its comparisons may hold that it may hold
     estimated: bool = False  # whether the runs of some measurements are estimated from percentiles
 
     @property
@@ -54,6 +56,8 @@ class Certainty:
         """The reason why the relation is undecided; "" if it is decided."""
         if self.holds is not None:
             return ""
+        if self.within_noise:
+            return f"holds in {self.most:.0%} of all draws of the runs, although enough of its comparisons hold in more than {1 - CONFIDENCE:.0%} each"
         if self.least == self.most:
             return f"holds in {self.least:.0%} of all draws of the runs"
         between = f"holds in {self.least:.0%} to {self.most:.0%} of all draws of the runs" if self.with_runs else "the verdict depends on them"
@@ -72,11 +76,12 @@ def certainty(relation: say.Relation, evidence: Evidence) -> Certainty:
     try:
         shares = [_share(relation, evidence, stretch, like, bool(with_runs)) for stretch, like in completions]
     except NotMeasured:  # no measurement is left without the open points, of whose values nothing is known
-        shares = [0.0, 1.0]
-    least, most = min(shares), max(shares)
-    holds = True if least >= CONFIDENCE else False if most <= 1 - CONFIDENCE else None
+        shares = [(0.0, False), (1.0, False)]
+    least, most = min(share for share, _ in shares), max(share for share, _ in shares)
+    within_noise = most <= 1 - CONFIDENCE and any(may_hold for _, may_hold in shares)
+    holds = True if least >= CONFIDENCE else False if most <= 1 - CONFIDENCE and not within_noise else None
     estimated = any(runs.estimated for runs in with_runs)
-    return Certainty(holds, least, most, len(with_runs), len(measured), len(open_points), estimated)
+    return Certainty(holds, least, most, len(with_runs), len(measured), len(open_points), within_noise, estimated)
 
 
 def _readings_of(side: say.Side, evidence: Evidence) -> Sequence[Reading]:
@@ -84,21 +89,32 @@ def _readings_of(side: say.Side, evidence: Evidence) -> Sequence[Reading]:
     return evidence.find(side, named).readings if named else ()
 
 
-def _share(relation: say.Relation, evidence: Evidence, stretch: float, like: str, noisy: bool) -> float:
-    """The share of draws in which the relation holds. If no runs are known, there is one draw: the measured statistics. Raises NotMeasured."""
+def _share(relation: say.Relation, evidence: Evidence, stretch: float, like: str, noisy: bool) -> tuple[float, bool]:
+    """The share of draws in which the relation holds, and whether it may hold although that share is small.
+
+    Of many comparisons that all hold by little, some fail in nearly every draw. So a relation may hold unless too few of its comparisons hold in more
+    than 5 % of the draws each. If no runs are known, there is one draw: the measured statistics. Raises NotMeasured.
+    """
     drawn = _Drawn(evidence, stretch, like)
     if not noisy:
-        return float(_holds(relation, drawn, None))
-    held = sum(_holds(relation, drawn, draw) for draw in range(FEW_DRAWS))
-    if held in (0, FEW_DRAWS):
-        return held / FEW_DRAWS
-    held += sum(_holds(relation, drawn, draw) for draw in range(FEW_DRAWS, DRAWS))
-    return held / DRAWS
+        return float(hold(relation, drawn).holds), False
+    held, counts, votes = _draw(relation, drawn, range(FEW_DRAWS))
+    if held == FEW_DRAWS or (held == 0 and not votes.decided_by(count > 0 for count in counts)):
+        return held / FEW_DRAWS, False
+    more, more_counts, _ = _draw(relation, drawn, range(FEW_DRAWS, DRAWS))
+    may_hold = votes.decided_by(count + again > (1 - CONFIDENCE) * DRAWS for count, again in zip(counts, more_counts, strict=True))
+    return (held + more) / DRAWS, may_hold
 
 
-def _holds(relation: say.Relation, drawn: _Drawn, draw: int | None) -> bool:
-    drawn.draw = draw
-    return hold(relation, drawn).holds
+def _draw(relation: say.Relation, drawn: _Drawn, numbers: range) -> tuple[int, list[int], Votes]:
+    """In how many of these draws the relation holds, in how many each of its comparisons, and the votes of the last draw."""
+    held, counts = 0, [0]
+    for drawn.draw in numbers:
+        outcome = hold(relation, drawn)
+        held += outcome.holds
+        comparisons = outcome.votes.comparisons()
+        counts = [count + so for count, so in zip(counts, comparisons, strict=True)] if drawn.draw != numbers[0] else [int(so) for so in comparisons]
+    return held, counts, outcome.votes
 
 
 class _Drawn(Evidence):

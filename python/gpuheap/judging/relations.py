@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gpuheap.catalogue import ordered
 from gpuheap.judging import language as say
 from gpuheap.judging.evidence import Evidence, Found, Reading
-from gpuheap.judging.series import Outcome, held_along
+from gpuheap.judging.series import Outcome, Votes, held_along, votes_of
 from gpuheap.metrics import METRICS
 from gpuheap.units import format_bytes, format_count, format_value
 
@@ -52,27 +52,28 @@ def _hold_parts(relation: say.AllOf | say.MostOf | say.AnyOf, evidence: Evidence
     def words() -> str:
         return "; ".join(("" if outcome.holds else "does not hold: ") + outcome.numbers for outcome in found)
 
-    return Outcome(held >= needed, words, sum(outcome.points for outcome in found))
+    return Outcome(Votes(tuple(outcome.votes for outcome in found), needed), words, sum(outcome.points for outcome in found))
 
 
 def _hold_better(relation: say.Better, evidence: Evidence) -> Outcome:
     pairs = _pairs(relation.left, relation.right, relation.by, evidence)
     times = [pair.times for pair in pairs]
-    return Outcome(_over(relation.over, times, relation.factor.holds), lambda: _pair_words(pairs, relation), len(pairs))
+    return Outcome(_votes(relation.over, times, relation.factor.holds), lambda: _pair_words(pairs, relation), len(pairs))
 
 
 def _hold_order(relation: say.Order, evidence: Evidence) -> Outcome:
-    steps: list[tuple[say.Side, say.Side, list[float], bool]] = []
+    steps: list[tuple[say.Side, say.Side, list[float], Votes]] = []
     for left, right in zip(relation.sides, relation.sides[1:], strict=False):
         times = [pair.times for pair in _pairs(left, right, relation.by, evidence)]
-        steps.append((left, right, times, _over(relation.over, times, lambda t: t > 1)))
+        steps.append((left, right, times, _votes(relation.over, times, lambda t: t > 1)))
 
-    def words(left: say.Side, right: say.Side, times: Sequence[float], so: bool) -> str:
+    def words(left: say.Side, right: say.Side, times: Sequence[float], votes: Votes) -> str:
+        so = votes.decided_by(iter(votes.comparisons()))
         before = f"{sum(t > 1 for t in times)} of {len(times)} (median {say.times_words(statistics.median(times))})"
         return f"{_names(left.of)} {'before' if so else 'NOT before'} {_names(right.of)} at {before}"
 
-    holds = all(so for _, _, _, so in steps)
-    return Outcome(holds, lambda: "; ".join(words(*step) for step in steps), sum(len(times) for _, _, times, _ in steps))
+    votes = Votes(tuple(of_step for _, _, _, of_step in steps), len(steps))
+    return Outcome(votes, lambda: "; ".join(words(*step) for step in steps), sum(len(times) for _, _, times, _ in steps))
 
 
 def _hold_value(relation: say.Value, evidence: Evidence) -> Outcome:
@@ -85,7 +86,7 @@ def _hold_value(relation: say.Value, evidence: Evidence) -> Outcome:
         shown = " to ".join(f"{_value(reading.value, relation.left)} ({_who(reading)})" for reading in ends) or "no value"
         return f"{shown}{_trouble_words(found)}; {sum(map(relation.within.holds, values))} of {len(found)} within"
 
-    return Outcome(_over(relation.over, values, relation.within.holds), words, len(found))
+    return Outcome(_votes(relation.over, values, relation.within.holds), words, len(found))
 
 
 def _hold_alike(relation: say.Alike, evidence: Evidence) -> Outcome:
@@ -104,7 +105,7 @@ def _hold_alike(relation: say.Alike, evidence: Evidence) -> Outcome:
         text = f"largest over smallest {say.times_words(worst)} at most{between}, {say.times_words(middle)} in the median"
         return text + _trouble_words(found)
 
-    return Outcome(_over(relation.over, [spread for spread, _ in spreads], lambda spread: spread <= relation.factor), words, len(spreads))
+    return Outcome(_votes(relation.over, [spread for spread, _ in spreads], lambda spread: spread <= relation.factor), words, len(spreads))
 
 
 def _hold_along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure, evidence: Evidence) -> Outcome:
@@ -122,7 +123,7 @@ def _hold_crossover(relation: say.Crossover, evidence: Evidence) -> Outcome:
 def _hold_status(relation: say.Status, evidence: Evidence) -> Outcome:
     found = evidence.endings(relation.left)
     _require(relation.left, evidence, {reading.allocator for reading, _ in found}, {})
-    so = _over(relation.over, [float(ending in relation.endings) for _, ending in found], bool)
+    votes = _votes(relation.over, [float(ending in relation.endings) for _, ending in found], bool)
 
     def words() -> str:
         by_allocator: dict[str, dict[str, int]] = {}
@@ -131,7 +132,7 @@ def _hold_status(relation: say.Status, evidence: Evidence) -> Outcome:
             counts[ending] = counts.get(ending, 0) + 1
         return "; ".join(f"{name} {', '.join(f'{count} {ending}' for ending, count in by_allocator[name].items())}" for name in ordered(by_allocator))
 
-    return Outcome(so, words, len(found))
+    return Outcome(votes, words, len(found))
 
 
 def _hold_winners(relation: say.Winners, evidence: Evidence) -> Outcome:
@@ -149,7 +150,7 @@ def _hold_winners(relation: say.Winners, evidence: Evidence) -> Outcome:
     def words() -> str:
         return "best: " + ", ".join(f"{name} at {wins[name]}" for name in sorted(wins, key=lambda name: -wins[name]))
 
-    return Outcome(relation.within.holds(len(wins)), words, sum(wins.values()))
+    return Outcome(Votes((relation.within.holds(len(wins)),), 1), words, sum(wins.values()))
 
 
 _HOLDERS: dict[type, Callable[..., Outcome]] = {
@@ -325,13 +326,10 @@ def _span(group: Sequence[Reading]) -> float:
     return 1.0 if low == high else high / low if low > 0 else math.inf
 
 
-def _over(over: str, values: Sequence[float], holds: Callable[[float], bool]) -> bool:
+def _votes(over: str, values: Sequence[float], holds: Callable[[float], bool]) -> Votes:
     if over == "median":
-        return holds(statistics.median(values))
-    held = sum(map(bool, map(holds, values)))
-    if over == "any":
-        return held > 0
-    return held == len(values) if over == "all" else held >= say.MOST * len(values)
+        return Votes((holds(statistics.median(values)),), 1)
+    return votes_of(over, (bool(holds(value)) for value in values))
 
 
 def _pair_words(pairs: Sequence[_Pair], relation: say.Better) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,36 @@ Held = tuple[bool, Words]  # whether the relation holds, and the numbers in word
 
 
 @dataclass(frozen=True)
+class Votes:
+    """What decides a relation: it holds if at least `needed` of its comparisons hold, or of its parts."""
+
+    each: tuple[bool | Votes, ...]
+    needed: int
+
+    def comparisons(self) -> list[bool]:
+        """Of all parts, in order."""
+        return [held for one in self.each for held in (one.comparisons() if isinstance(one, Votes) else [one])]
+
+    def decided_by(self, comparisons: Iterator[bool]) -> bool:
+        """Whether the relation would hold if these were its comparisons."""
+        return sum([one.decided_by(comparisons) if isinstance(one, Votes) else next(comparisons) for one in self.each]) >= self.needed
+
+
+def votes_of(over: str, held: Iterable[bool]) -> Votes:
+    """The votes of comparisons of which all, most or any must hold."""
+    each = tuple(held)
+    return Votes(each, 1 if over == "any" else len(each) if over == "all" else math.ceil(say.MOST * len(each)))
+
+
+@dataclass(frozen=True)
 class Outcome:
-    holds: bool
+    votes: Votes
     words: Words
     points: int  # the number of points that it was judged from
+
+    @property
+    def holds(self) -> bool:
+        return self.votes.decided_by(iter(self.votes.comparisons()))
 
     @property
     def numbers(self) -> str:
@@ -45,16 +71,16 @@ def held_along(relation: Along, found: Sequence[Reading]) -> Outcome | None:
     held = [(ask(relation, sorted(steps, key=lambda step: step[0])), who) for who, steps in series.items() if len(steps) >= least]
     if not held:
         return None
-    count = sum(so for (so, _), _ in held)
-    holds = count > 0 if relation.over == "any" else count == len(held) if relation.over == "all" else count >= say.MOST * len(held)
+    votes = votes_of(relation.over, (so for (so, _), _ in held))
 
     def words() -> str:
+        holds, count = votes.decided_by(iter(votes.comparisons())), sum(so for (so, _), _ in held)
         # Series that contradict the verdict come first, because readers look for them.
         shown = sorted(held, key=lambda entry: entry[0][0] == holds)[:3]
         counted = f"; holds for {count} of {len(held)}" if len(held) > 1 else ""
         return "; ".join(f"{allocator}{_rest_words(rest, series)} {say_it()}" for (_, say_it), (allocator, rest) in shown) + counted
 
-    return Outcome(holds, words, sum(len(steps) for steps in series.values()))
+    return Outcome(votes, words, sum(len(steps) for steps in series.values()))
 
 
 def _trend(relation: say.Trend, steps: Sequence[Step]) -> Held:
