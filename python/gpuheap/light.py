@@ -79,6 +79,8 @@ def _run(given: argparse.Namespace) -> int:
     require_device()
     heap_bytes = None if given.bytes is None else parse_bytes(given.bytes, "--bytes")
     service = Service(library, provider, heap_bytes, given.stats, None if given.no_cache else cache_folder(), watched)
+    if watched is not None:
+        watched.begin()
     return launch.run(words, library, service.variables())
 
 

@@ -484,6 +484,17 @@ TEST(MallocReport, WhatAnAllocatorDoesNotTellIsLeftOut) {
   EXPECT_EQ(report_text("head", "some", report, {}), "head: allocator some, heap of 3 MiB\nhead: 0 requests found no memory\n");
 }
 
+TEST(MallocReport, AHeapThatNobodyAskedIsToldFromOneThatGotAllBack) {
+  provider_report report{};
+  report.peak_held_bytes = provider_report::untold;
+  EXPECT_NE(report_text("h", "a", report, {}).find("h: no kernel asked this heap for memory"), std::string::npos);
+  report.failed_requests = 1;
+  EXPECT_NE(report_text("h", "a", report, {}).find("h: everything was freed\n"), std::string::npos);
+  report.failed_requests = 0;
+  report.peak_held_bytes = 4096;
+  EXPECT_NE(report_text("h", "a", report, {}).find("h: everything was freed\n"), std::string::npos);
+}
+
 TEST(MallocReport, SizesBeyondThoseListedAreSummedUp) {
   provider_report report{};
   report.live_blocks = 10;

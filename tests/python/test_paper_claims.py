@@ -213,6 +213,7 @@ def test_claims_says_why_a_claim_fails(checkout: Checkout) -> None:
         (["--paper", "smal"], "unknown paper 'smal': did you mean 'small'?"),
         (["--verdict", "hold"], "unknown verdict 'hold': did you mean 'holds'?"),
         (["--results", "nowhere"], "--results: there is no folder 'nowhere'"),
+        (["--pages", "/dev/null"], "/dev/null is a file, and a folder is needed: name another folder with --pages"),
     ],
 )
 def test_a_mistake_of_claims_is_one_line(checkout: Checkout, error_line: ErrorLine, arguments: list[str], complaint: str) -> None:

@@ -527,8 +527,10 @@ def test_allocators_that_cannot_serve_and_machines_without_a_gpu(bench: Bench) -
     ran = bench.gpuheap(str(STEPS), PROVIDER_REFUSAL="it is a double")
     refused = "gpuheap: the allocator 'sharded_spans' cannot serve a program's malloc: it is a double; choose another allocator\n"
     assert (ran.returncode, ran.stderr) == (2, refused)
-    ran = bench.gpuheap(str(STEPS), DOUBLE_DEVICES="0")
+    (bench.folder / "series.jsonl").write_text("of the last run\n")
+    ran = bench.gpuheap("--watch-file", "series.jsonl", str(STEPS), DOUBLE_DEVICES="0")
     assert ran.returncode == 2 and "no GPU here" in ran.stderr and ran.stderr.count("\n") == 1
+    assert (bench.folder / "series.jsonl").read_text() == "of the last run\n"
     (bench.folder / "empty").mkdir()
     (bench.folder / "empty" / "libcuda.so.1").write_text("no library")
     ran = bench.gpuheap(str(STEPS), LD_LIBRARY_PATH=str(bench.folder / "empty"))

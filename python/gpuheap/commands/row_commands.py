@@ -48,6 +48,7 @@ def claims(
     The exit code is 0 whatever the verdicts are. docs/claims.md explains them.
     """
     from gpuheap.answers.measured import find_measured
+    from gpuheap.files import make_folder
     from gpuheap.judging.evidence import Evidence
     from gpuheap.judging.judge import commands_for, judge_all, papers_named, verdicts_named
     from gpuheap.judging.reader import load_papers
@@ -57,6 +58,8 @@ def claims(
     papers = load_papers(layout)
     chosen = papers_named(papers, paper or [])
     wanted = verdicts_named(verdict or [])
+    if pages is not None:
+        make_folder(pages, "name another folder with --pages")
     measured = find_measured(layout, results)
     evidence = Evidence(measured.rows, measured.device)
     judged = [one for one in judge_all(chosen, evidence, _progress) if one.verdict in wanted]

@@ -109,6 +109,8 @@ def _run_one(layout: Layout, words: Sequence[str], name: str, heap_bytes: int | 
     provider = None if name == PLAIN else find_provider(name, layout)
     require_device()
     service = Service(library, provider, heap_bytes, stats, cache_folder() if cached else None, watch)
+    if watch is not None:
+        watch.begin()
     return launch.run(words, library, service.variables())
 
 

@@ -22,7 +22,7 @@ class Watch:
 
     @staticmethod
     def asked(wanted: bool, every: float | None, file: Path | None) -> Watch | None:
-        """Reads --watch, --every and --watch-file together, and empties the file. Raises UserError if they contradict each other."""
+        """Reads --watch, --every and --watch-file together. Raises UserError if they contradict each other, or if the file cannot be written."""
         if not wanted and file is None:
             if every is not None:
                 raise UserError("--every needs --watch or --watch-file: add one of them, or leave out --every")
@@ -32,10 +32,15 @@ class Watch:
             raise UserError(f"--every is {seconds:g}: give the seconds between two samples, from 0.001 to 86400")
         if file is not None:
             try:
-                file.write_bytes(b"")
+                file.open("ab").close()
             except OSError as error:
                 raise UserError(f"--watch-file: '{file}' cannot be written: {error.strerror}") from None
         return Watch(seconds, file)
+
+    def begin(self) -> None:
+        """Empties the file, once nothing stands in the way of the run: until then it keeps the samples of the last one."""
+        if self.file is not None:
+            self.file.write_bytes(b"")
 
 
 @dataclass(frozen=True)
