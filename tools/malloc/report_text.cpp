@@ -95,12 +95,13 @@ std::string report_text(std::string const& head, char const* allocator, provider
   if (known(report.foreign_frees)) text += ", " + std::to_string(report.foreign_frees) + " of other pointers";
   text += "\n";
   if (!known(report.live_blocks)) return text;
-  // An allocator that keeps the highest value knows none only before the first request.
+  // The default allocator tells no highest value until a kernel has asked it for memory. Some allocators never tell one, hence the second
+  // half of the sentence.
   bool const unused = report.live_blocks == 0 && report.held_bytes == 0 && !known(report.peak_held_bytes) && report.failed_requests == 0;
   if (unused)
     return text + head +
-           ": no kernel asked this heap for memory, or all of it was given back; kernels that were compiled without -rdc=true ask CUDA's "
-           "heap\n";
+           ": no kernel asked this heap for memory, or all of it was given back; in a relinked program, kernels that were compiled without "
+           "-rdc=true ask CUDA's heap\n";
   if (report.live_blocks == 0) return text + head + ": everything was freed\n";
   text += head + ": not freed: " + counted(report.live_blocks, "block", "blocks") + ", " + format_bytes(report.live_bytes) + "\n";
   std::uint64_t shown = 0;

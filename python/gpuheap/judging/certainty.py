@@ -108,13 +108,11 @@ def _share(relation: say.Relation, evidence: Evidence, stretch: float, like: str
 
 def _draw(relation: say.Relation, drawn: _Drawn, numbers: range) -> tuple[int, list[int], Votes]:
     """In how many of these draws the relation holds, in how many each of its comparisons, and the votes of the last draw."""
-    held, counts = 0, [0]
+    votes = []
     for drawn.draw in numbers:
-        outcome = hold(relation, drawn)
-        held += outcome.holds
-        comparisons = outcome.votes.comparisons()
-        counts = [count + so for count, so in zip(counts, comparisons, strict=True)] if drawn.draw != numbers[0] else [int(so) for so in comparisons]
-    return held, counts, outcome.votes
+        votes.append(hold(relation, drawn).votes)
+    counts = [sum(each) for each in zip(*(one.comparisons() for one in votes), strict=True)]
+    return sum(one.holds for one in votes), counts, votes[-1]
 
 
 class _Drawn(Evidence):

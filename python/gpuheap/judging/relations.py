@@ -68,9 +68,8 @@ def _hold_order(relation: say.Order, evidence: Evidence) -> Outcome:
         steps.append((left, right, times, _votes(relation.over, times, lambda t: t > 1)))
 
     def words(left: say.Side, right: say.Side, times: Sequence[float], votes: Votes) -> str:
-        so = votes.decided_by(iter(votes.comparisons()))
         before = f"{sum(t > 1 for t in times)} of {len(times)} (median {say.times_words(statistics.median(times))})"
-        return f"{_names(left.of)} {'before' if so else 'NOT before'} {_names(right.of)} at {before}"
+        return f"{_names(left.of)} {'before' if votes.holds else 'NOT before'} {_names(right.of)} at {before}"
 
     votes = Votes(tuple(of_step for _, _, _, of_step in steps), len(steps))
     return Outcome(votes, lambda: "; ".join(words(*step) for step in steps), sum(len(times) for _, _, times, _ in steps))

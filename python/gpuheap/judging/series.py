@@ -26,6 +26,10 @@ class Votes:
     each: tuple[bool | Votes, ...]
     needed: int
 
+    @property
+    def holds(self) -> bool:
+        return self.decided_by(iter(self.comparisons()))
+
     def comparisons(self) -> list[bool]:
         """Of all parts, in order."""
         return [held for one in self.each for held in (one.comparisons() if isinstance(one, Votes) else [one])]
@@ -49,7 +53,7 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        return self.votes.decided_by(iter(self.votes.comparisons()))
+        return self.votes.holds
 
     @property
     def numbers(self) -> str:
@@ -74,7 +78,7 @@ def held_along(relation: Along, found: Sequence[Reading]) -> Outcome | None:
     votes = votes_of(relation.over, (so for (so, _), _ in held))
 
     def words() -> str:
-        holds, count = votes.decided_by(iter(votes.comparisons())), sum(so for (so, _), _ in held)
+        holds, count = votes.holds, sum(so for (so, _), _ in held)
         # Series that contradict the verdict come first, because readers look for them.
         shown = sorted(held, key=lambda entry: entry[0][0] == holds)[:3]
         counted = f"; holds for {count} of {len(held)}" if len(held) > 1 else ""

@@ -13,7 +13,7 @@
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::simt {
 
 namespace detail {
-// What to do about an error that every program gets on a machine, or with an architecture, that does not suit it; "" for other errors.
+// Says what to do if the machine has no suitable driver or GPU, or if the program was compiled for other GPUs. Returns "" for other errors.
 [[nodiscard]] inline char const* advice_on(cudaError_t code) {
   switch (code) {
     case cudaErrorInsufficientDriver:
