@@ -110,7 +110,7 @@ outcome run_point(allocator_entry const& allocator, case_description const& what
   auto const runner = std::find_if(allocator.runners.begin(), allocator.runners.end(), [&](auto const& r) { return r.which == &what; });
   if (runner == allocator.runners.end()) {
     return unsupported(what.without_allocator ? "the case compares structures, and no allocators: run it on store_only"
-                                              : std::string(allocator.traits.name) + "is a baseline, and the case needs an allocator");
+                                              : std::string(allocator.traits.name) + " is a baseline, and the case needs an allocator");
   }
   try {
     return runner->run(at_point(s, p), p);
