@@ -138,11 +138,10 @@ class basic_sharded_spans {
     unsigned const lane = simt::lane_id();
     unsigned const page0 = simt::shuffle(simt::all_lanes, at.page, 0), slot0 = simt::shuffle(simt::all_lanes, at.slot, 0);
     if (!simt::all_of(simt::all_lanes, at.exact() && at.page == page0 && at.slot == slot0 + lane)) return false;
-    unsigned const b = at.slot % structures::slot_map::slots_per_word;
     status = free_status::done;
     marked m;
-    if (mark_slots(simt::all_lanes, at, share_of_neighbours(simt::all_lanes, simt::all_lanes, true, b, lane), true, false, m))
-      status = far(m);
+    share const mine = share_of_neighbours(simt::all_lanes, at.slot % structures::slot_map::slots_per_word, lane);
+    if (mark_slots(simt::all_lanes, at, at_.slots_of(at.page), mine, true, false, m)) status = far(m);
     return true;
   }
   // Does the work of a free that mark() or free_neighbours() left, and returns the lane's status. All lanes of `here` call.
@@ -344,10 +343,10 @@ class basic_sharded_spans {
   static constexpr sharded::tuning Tuning = Named::tuned;
   static constexpr simt::size_t max_alignment = simt::size_t{2} << 20;
 
-  // A lane's part in the atomics by which a warp frees slots. `lanes`: the lanes whose bits one atomic sets; the lowest of them executes
-  // it. `mask`: the bits that this lane's atomic sets, or 0 if another lane's atomic sets this lane's bit.
+  // A lane's part in the atomics by which a warp frees slots. `actor`: the lane whose atomic sets this lane's bit. `mask`: the bits that
+  // this lane's atomic sets, or 0 if another lane is the actor.
   struct share {
-    simt::lane_mask lanes = 0;
+    unsigned actor = 0;
     simt::uint64_t mask = 0;
   };
 
@@ -363,14 +362,13 @@ class basic_sharded_spans {
     if (found.tag.is_slotted()) at = at_.locate(p, static_cast<unsigned>(page), found);
     unsigned const w = at.slot / slot_map::slots_per_word, b = at.slot % slot_map::slots_per_word;
     auto const map = at_.slots_of(at.page);
-    share const mine = several ? aggregate(here, at, map, w, b) : share{here, at.exact() ? simt::uint64_t{1} << b : 0};
-    return mark_slots(here, at, mine, several, p == nullptr, m);
+    share const mine = several ? aggregate(here, at, map, w, b) : share{simt::lane_id(), at.exact() ? simt::uint64_t{1} << b : 0};
+    return mark_slots(here, at, map, mine, several, p == nullptr, m);
   }
   // The second part of mark(), for a lane that knows its slot and its share of the warp's atomics.
-  GPUHEAP_FN bool mark_slots(simt::lane_mask here, sharded::layout::place const& at, share const& mine, bool several, bool is_null,
-                             marked& m) const {
+  GPUHEAP_FN bool mark_slots(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map, share const& mine,
+                             bool several, bool is_null, marked& m) const {
     using structures::slot_map;
-    auto const map = at_.slots_of(at.page);
     unsigned const w = at.slot / slot_map::slots_per_word;
     // relaxed: this lane's slot is live until the atomic below, and until then no thread resets its span.
     structures::shard_word claimed{};
@@ -394,8 +392,8 @@ class basic_sharded_spans {
                near_end = claimed.may_be_near_next(at.page, at.slot, Tuning.resets ? sharded::resets::near_end(full != 0) : 0);
     bool const special = !at.exact() || found_bits || crossed || near_end;
     if (several ? !simt::any_of(here, special) : !special) return false;
-    sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, mine.lanes == 0 ? simt::lane_id() : simt::lowest_bit(mine.lanes),
-                                          at.exact(), is_null, crossed, (before & mine.mask) != 0, (before & slot_map::unlisted) != 0);
+    sharded::freed f = sharded::freed::of(at.exact() ? at.slot : 0, mine.actor, at.exact(), is_null, crossed, (before & mine.mask) != 0,
+                                          (before & slot_map::unlisted) != 0);
     if (near_end || (Tuning.resets && crossed)) {
       f = f.near_end(
           claimed.is_unclaimed(at.page, at.slot),
@@ -404,27 +402,36 @@ class basic_sharded_spans {
     m = {f, at.tag, at.page, before, claimed.bits};
     return simt::any_of(here, f.is_rare() || f.is_last());
   }
-  // The share of a lane that frees bit b of a word. The lanes `with`, a subset of `here`, free consecutive slots in the order of the lanes,
-  // in one word or two. `exact`: this lane is in `with`; `rank` is then its position there.
-  GPUHEAP_FN static share share_of_neighbours(simt::lane_mask here, simt::lane_mask with, bool exact, unsigned b, unsigned rank) {
-    bool const in_second = b < rank;
-    simt::lane_mask const second = simt::ballot(here, exact && in_second), lanes = in_second ? second : with & ~second;
-    bool const leads = exact && (rank == 0 || b == 0);
-    return {lanes, leads ? simt::uint64_t{simt::all_lanes >> (simt::warp_lanes - simt::popcount(lanes))} << b : 0};
+  // The share of a lane that frees bit b of a word. The lanes of `here` free consecutive slots in the order of the lanes, in one word or
+  // two. `rank`: this lane's position in `here`.
+  GPUHEAP_FN static share share_of_neighbours(simt::lane_mask here, unsigned b, unsigned rank) {
+    // The first lane of a word sets the bits of its own slot and of all lanes after it, as far as the word reaches.
+    simt::lane_mask const from_here_on =
+        here == simt::all_lanes ? here >> rank : simt::all_lanes >> (simt::warp_lanes - simt::popcount(here) + rank);
+    bool const leads = rank == 0 || b == 0;
+    return {structures::warp_group{here}.lane(b < rank ? rank - b : 0),
+            leads ? simt::uint64_t{from_here_on} << b & structures::slot_map::all_slots : 0};
   }
   // Aggregates the frees of the two or more lanes of `here`, and returns this lane's share. This lane's slot is `at`: bit b of word w of
   // `map`. All lanes of `here` call.
   GPUHEAP_FN static share aggregate(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map, unsigned w,
                                     unsigned b) {
+    simt::lane_mask const me = simt::lane_mask{1} << simt::lane_id();
+    unsigned const rank = here == simt::all_lanes ? simt::lane_id() : simt::popcount(here & (me - 1));
+    // A warp mostly frees together, and in the same order, the slots that it claimed together: consecutive ones, in one word or two. Each
+    // slot of all heaps has a `number` of its own: the n words of a span have 64 * n numbers, of which its slots, 63 * n at most, have the
+    // first. So numbers without a slot lie between the slots of two spans, and lanes with consecutive numbers free slots of one span.
+    simt::uint64_t const number = reinterpret_cast<simt::uint64_t>(map.words) * 8 + at.slot, of_first = number - rank;
+    if (simt::all_of(here, of_first == simt::shuffle(here, of_first, simt::lowest_bit(here)) && at.exact()))
+      return share_of_neighbours(here, b, rank);
+    return aggregate_any(here, at, map, w, b);
+  }
+  // The same for lanes of which some free no slot, or not the slot after that of the lane before.
+  GPUHEAP_FN static share aggregate_any(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map, unsigned w,
+                                        unsigned b) {
     simt::lane_mask const with = simt::ballot(here, at.exact()), me = simt::lane_mask{1} << simt::lane_id();
-    unsigned const first = simt::lowest_bit(with == 0 ? me : with), rank = simt::popcount(with & (me - 1));
-    // A warp mostly frees together, and in the same order, the slots that it claimed together: consecutive ones, in one word or two.
-    auto const span = at.exact() ? reinterpret_cast<simt::uint64_t>(map.words) : 0;
-    auto const span0 = simt::shuffle(here, span, first);
-    unsigned const slot0 = simt::shuffle(here, at.slot, first);
-    bool const in_order = span == span0 && at.slot == slot0 + rank;
-    if (simt::all_of(here, in_order || !at.exact())) return share_of_neighbours(here, with, at.exact(), b, rank);
-    // Otherwise the lanes of each word are a group. A group that frees consecutive slots in the order of its lanes shares one atomic.
+    unsigned const first = simt::lowest_bit(with == 0 ? me : with);
+    // The lanes of each word are a group. A group that frees consecutive slots in the order of its lanes shares one atomic.
     auto const word = at.exact() ? reinterpret_cast<simt::uint64_t>(map.words + w) : 0;
     structures::warp_group const same = structures::warp_group::of_equal(here, word);
     bool const follows = at.slot == simt::shuffle(here, at.slot, same.leader()) + same.rank();
@@ -437,12 +444,12 @@ class basic_sharded_spans {
         simt::uint64_t const m0 = structures::reduce_or(here, word == word0 ? bit : 0);
         simt::uint64_t const m1 = word0 != word1 ? structures::reduce_or(here, word == word1 ? bit : 0) : 0;
         // If two lanes free the same slot, each lane executes an atomic of its own, whose result tells it whether it came second.
-        if (!at.exact() || simt::popcount(m0) + simt::popcount(m1) != simt::popcount(with)) return {me, bit};
-        return {same.mask, same.leads() ? word == word0 ? m0 : m1 : 0};
+        if (!at.exact() || simt::popcount(m0) + simt::popcount(m1) != simt::popcount(with)) return {simt::lane_id(), bit};
+        return {same.leader(), same.leads() ? word == word0 ? m0 : m1 : 0};
       }
     }
-    if (!at.exact() || (others & same.mask) != 0) return {me, bit};
-    return {same.mask, same.leads() ? simt::low_bits(same.size()) << b : 0};
+    if (!at.exact() || (others & same.mask) != 0) return {simt::lane_id(), bit};
+    return {same.leader(), same.leads() ? simt::low_bits(same.size()) << b : 0};
   }
 
   // Returns a slot of class c or of a larger class, aligned to 16 << lg_alignment bytes, or nullptr. All slots of class c are aligned so.
