@@ -140,8 +140,9 @@ class basic_sharded_spans {
     if (!simt::all_of(simt::all_lanes, at.exact() && at.page == page0 && at.slot == slot0 + lane)) return false;
     status = free_status::done;
     marked m;
+    structures::shard_word const claimed = claims_of(at);
     share const mine = share_of_neighbours(simt::all_lanes, at.slot % structures::slot_map::slots_per_word, lane);
-    if (mark_slots(simt::all_lanes, at, at_.slots_of(at.page), mine, true, false, m)) status = far(m);
+    if (mark_slots(simt::all_lanes, at, at_.slots_of(at.page), claimed, mine, true, false, m)) status = far(m);
     return true;
   }
   // Does the work of a free that mark() or free_neighbours() left, and returns the lane's status. All lanes of `here` call.
@@ -360,19 +361,24 @@ class basic_sharded_spans {
     bool const several = (here & (here - 1)) != 0;
     sharded::layout::place at{};
     if (found.tag.is_slotted()) at = at_.locate(p, static_cast<unsigned>(page), found);
+    structures::shard_word const claimed = claims_of(at);
     unsigned const w = at.slot / slot_map::slots_per_word, b = at.slot % slot_map::slots_per_word;
     auto const map = at_.slots_of(at.page);
     share const mine = several ? aggregate(here, at, map, w, b) : share{simt::lane_id(), at.exact() ? simt::uint64_t{1} << b : 0};
-    return mark_slots(here, at, map, mine, several, p == nullptr, m);
+    return mark_slots(here, at, map, claimed, mine, several, p == nullptr, m);
   }
-  // The second part of mark(), for a lane that knows its slot and its share of the warp's atomics.
-  GPUHEAP_FN bool mark_slots(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map, share const& mine,
-                             bool several, bool is_null, marked& m) const {
+  // Loads the shard word of the span in which this lane frees a slot; 0 if it frees none, or if the span has no unclaimed slot. The load is
+  // in flight while the lanes find their shares.
+  [[nodiscard]] GPUHEAP_FN structures::shard_word claims_of(sharded::layout::place const& at) const {
+    // relaxed: this lane's slot is live until the atomic that frees it, and until then no thread resets its span.
+    if (!at.exact() || !at.tag.may_have_unclaimed()) return {};
+    return {at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed)};
+  }
+  // The second part of mark(), for a lane that knows its slot and its share of the warp's atomics. `claimed`: the result of claims_of().
+  GPUHEAP_FN bool mark_slots(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map,
+                             structures::shard_word claimed, share const& mine, bool several, bool is_null, marked& m) const {
     using structures::slot_map;
     unsigned const w = at.slot / slot_map::slots_per_word;
-    // relaxed: this lane's slot is live until the atomic below, and until then no thread resets its span.
-    structures::shard_word claimed{};
-    if (at.exact() && at.tag.may_have_unclaimed()) claimed.bits = at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed);
     // Every lane's accesses to its memory, and its load of the shard word, come before the fence of the lane that executes the atomic for
     // it. The atomics below come after the fence, and pass those accesses on.
     if (several) simt::sync_warp(here);
@@ -387,7 +393,8 @@ class basic_sharded_spans {
         full = map.count_words(at.slot / (slot_map::slots_per_word * slot_map::words_per_group), 1) + 1;
     }
     // For a slot near the first unclaimed one, two more facts matter: whether the slot was claimed at all, and whether its free leaves no
-    // slot of the span live.
+    // slot of the span live. The shard word is used here for the first time, together with the atomics' results. So no warp waits for it
+    // before its fence.
     bool const found_bits = (before & (mine.mask | slot_map::unlisted)) != 0, crossed = full == slot_map::words_per_group,
                near_end = claimed.may_be_near_next(at.page, at.slot, Tuning.resets ? sharded::resets::near_end(full != 0) : 0);
     bool const special = !at.exact() || found_bits || crossed || near_end;

@@ -130,7 +130,10 @@ struct shard_word {
   // Whether slot `slot` of the span at page p may be unclaimed, or lies at most `before` slots below the first unclaimed one. True for some
   // other slots too: every free calls this, so the test has few instructions.
   [[nodiscard]] GPUHEAP_HD constexpr bool may_be_near_next(unsigned p, unsigned slot, unsigned before) const {
-    return page() == p && static_cast<int>(slot + before - next()) >= 0;
+    // One subtraction compares both fields: `next` has bits 0..20, and slot + before stays below 2^20. So the difference in bits 0..42 is
+    // below 2^20 if the pages are equal and next() <= slot + before.
+    constexpr word above = ((word{1} << slots_at) - 1) & ~((word{1} << 20) - 1);
+    return (((word{p} << page_at | (slot + before)) - bits) & above) == 0;
   }
   // Whether this is the span at page p, not reused, and partly claimed: at least half of its slots, or at least an eighth if the span is a
   // successor (span_tag::is_successor), but not all of them.
