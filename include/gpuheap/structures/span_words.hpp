@@ -94,7 +94,7 @@ static_assert(span_header::new_span(59, 64, true, 7).size_class() == 59 && span_
 //                         the end
 //   reused                the span's slots were handed out before. num_slots is {words : 14, claims per word : 6}, and claim n looks for a
 //                         free slot in word n / (claims per word). Without this flag, slots next..num_slots-1 are unclaimed, and num_slots
-//                         may be less than the span has
+//                         is the number of all slots of the span
 // Claims past the end cannot overflow `next`. A group that finds is_overclaimed() waits and claims from no shard. So `next` stays below
 // overclaim_limit plus the threads that a device can hold, which are fewer than 2^20.
 struct shard_word {

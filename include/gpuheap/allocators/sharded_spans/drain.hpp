@@ -37,7 +37,7 @@ struct drains : refills<Named> {
       shard_word const w{seen};
       // relaxed: a guess. The exchange decides.
       span_header const h{at.header(w.page()).load(simt::relaxed)};
-      if (w.is_reused() ? !nothing_live(w) : units_kept(w, h, c) == h.length() && this->all_free(w.bits) == 0) return 0;
+      if (w.is_reused() ? !nothing_live(w) : units_kept(w, h, c) == h.length() && !this->all_free(w.bits)) return 0;
       relocations().begin();
       // Only a shard with room may be drained: a shard past its end belongs to the thread that refills it. consume_release: as in
       // install().

@@ -61,30 +61,29 @@ struct resets : frees {
     }
     // The barrier orders the other lanes' stores before the publication.
     simt::sync_warp(here);
-    if (taken != 0) publish_again(shard_word::of_span(shard_word{taken}.page(), shard_word{taken}.num_slots()).bits);
+    if (taken != 0) publish_again(taken - shard_word{taken}.next());
   }
 
  protected:
-  // Takes the span of `claimed` out of its shard, if no slot of the span is live. One thread. Returns the span as a shard word whose `next`
-  // is the number of slots whose bits have to be reset; 0 if a slot is live. The shard does not become idle, so its class stays in the set
-  // of classes with active spans (see erase_if_inactive()).
+  // Takes the span of `claimed` out of its shard, if no slot of the span is live. One thread. Returns `claimed`, or 0 if a slot is live.
+  // The shard does not become idle, so its class stays in the set of classes with active spans (see erase_if_inactive()).
   GPUHEAP_FN uint64_t take_if_all_free(uint64_t claimed, span_tag tag) {
-    uint64_t span = all_free(claimed), expected = claimed;
+    uint64_t expected = claimed;
     // relay: acquires the claims, and the span as it was published.
-    if (span == 0 ||
+    if (!all_free(claimed) ||
         !at.shard(tag.size_class(), tag.shard()).compare_exchange(expected, shard_word::being_reset, simt::relay, simt::relaxed))
       return 0;
     // Asks again: before the exchange, another thread may have reset the span, and others may have claimed up to the same slot. From the
     // exchange on, no thread claims slots of the span, and a free slot stays free. No fence is needed between the exchange and these loads:
     // the L2 serves them, and they depend on a branch on the exchange's result, so the hardware issues none before that result has arrived.
-    span = all_free(claimed);
-    if (span == 0) {
+    if (!all_free(claimed)) {
       publish_again(claimed);
-    } else {
-      // relaxed: no other thread changes the header now, and the store in publish_again() publishes it.
-      at.header(shard_word{span}.page()).fetch_sub(full_groups({claimed}, {span}) * span_header::full_one, simt::relaxed);
+      return 0;
     }
-    return span;
+    // relaxed: no other thread changes the header now, and the store in publish_again() publishes it. The full groups of the span are those
+    // before the one with the first unclaimed slot.
+    at.header(shard_word{claimed}.page()).fetch_sub(group_of_next({claimed}) * span_header::full_one, simt::relaxed);
+    return claimed;
   }
   // Puts the span of the shard word `span` back into its shard. One thread.
   GPUHEAP_COLD void publish_again(uint64_t span) {
@@ -95,33 +94,24 @@ struct resets : frees {
     // overwrites none.
     at.shard(tag.size_class(), tag.shard()).store(span, simt::release);
   }
-  // Groups of the span `claimed`, counted from the one with the first unclaimed slot.
-  [[nodiscard]] GPUHEAP_HD static constexpr unsigned groups_left(shard_word claimed) {
-    unsigned const group = claimed.next() / slot_map::slots_per_word / slot_map::words_per_group;
-    return slot_map::groups_for(slot_map::words_for(claimed.num_slots())) - group;
+  // The group with the first unclaimed slot of the span `claimed`. If that slot is the first one of the group, and no slot of the span is
+  // live, the group has no full word.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned group_of_next(shard_word claimed) {
+    return claimed.next() / slot_map::slots_per_word / slot_map::words_per_group;
   }
-  // The number of full groups in the header of a span that all_free() returned as `span`.
-  [[nodiscard]] GPUHEAP_HD static constexpr unsigned full_groups(shard_word claimed, shard_word span) {
-    return slot_map::groups_for(slot_map::words_for(span.num_slots())) - groups_left(claimed);
-  }
-  // Tests whether the span of the shard word `claimed` has no live slot. If so, returns the span as a shard word whose `next` is the number
-  // of slots whose bits have to be reset; otherwise 0. Out of line: it is called twice, and the second call finds its code in the cache.
-  [[nodiscard]] GPUHEAP_COLD uint64_t all_free(uint64_t claimed) {
+  // Whether the span of the shard word `claimed` has no live slot. Out of line: it is called twice, and the second call finds its code in
+  // the cache.
+  [[nodiscard]] GPUHEAP_COLD bool all_free(uint64_t claimed) {
     shard_word const w{claimed};
     slot_map const map = at.slots_of(w.page());
-    unsigned const word = w.next() / slot_map::slots_per_word, group = word / slot_map::words_per_group;
+    unsigned const word = w.next() / slot_map::slots_per_word, group = group_of_next(w);
     // consume, all: these loads acquire the frees. Each free was counted in the header or in this group, or its bit is set in this word.
     span_header const h{at.header(w.page()).load(simt::consume)};
     unsigned const full = map.group(group).load(simt::consume);
     uint64_t const bits = map.at(word).load(simt::consume);
-    unsigned const num_slots = at.span_slots(h), groups = slot_map::groups_for(slot_map::words_for(num_slots));
-    // The header's count says that the groups before this one are free, and so are the groups after the slots that the shard hands out, if
-    // the span has such groups.
-    if (!h.is_active() || h.full_groups() != full_groups(w, shard_word::of_span(0, num_slots))) return 0;
-    if (full != slot_map::full_words_of(group, w.next(), w.num_slots())) return 0;
-    if ((~bits & simt::low_bits(w.next() - word * slot_map::slots_per_word)) != 0) return 0;
-    bool const to_its_end = slot_map::groups_for(slot_map::words_for(w.num_slots())) == groups;
-    return shard_word::of_span(w.page(), num_slots).bits + (to_its_end ? w.next() : num_slots);
+    // The header's count says that the groups before this one are free. The groups after this one have no claimed slot.
+    return h.is_active() && h.full_groups() == group && full == slot_map::full_words_of(group, w.next(), w.num_slots()) &&
+           (~bits & simt::low_bits(w.next() - word * slot_map::slots_per_word)) == 0;
   }
 };
 

@@ -144,9 +144,9 @@ template <class Spans>
     if (h.full_groups() != full_groups) fail(name(page) + " has a wrong count of full groups");
     unsigned handed_out = num_slots;
     if (is_held && !holder[page].is_reused()) handed_out -= holder[page].num_slots() - holder[page].next();
-    if (is_held &&
-        holder[page].num_claims() > (holder[page].is_reused() ? slot_map::words_for(num_slots) * slot_map::slots_per_word : num_slots))
-      fail(name(page) + " has fewer slots than its shard says");
+    if (is_held && (holder[page].is_reused() ? holder[page].num_claims() > slot_map::words_for(num_slots) * slot_map::slots_per_word
+                                             : holder[page].num_slots() != num_slots))
+      fail(name(page) + " has another number of slots than its shard says");
     if (free_slots > handed_out) fail(name(page) + " has more freed slots than were handed out");
     if (h.accounted() != (is_held && holder[page].is_reused() ? holder[page].next() : 0))
       fail(name(page) + " has a wrong number of accounted claims");
