@@ -1,5 +1,5 @@
 // The slot map, one call at a time: sizes, what each call returns and counts against brute force, samples, marks, shorter spans,
-// groups that are reset.
+// spans that are reset.
 #include "slot_map_checks.hpp"
 
 #include <algorithm>
@@ -60,11 +60,11 @@ struct split_map {
 
   GPUHEAP_FN void operator()(unsigned) const { *crossed = map.split(from, to, claimed); }
 };
-struct reset_groups {
+struct reset_map {
   slot_map map;
-  unsigned num_slots, end, lanes;
+  unsigned num_slots, claimed, lanes;
 
-  GPUHEAP_FN void operator()(unsigned i) const { map.reset(num_slots, end, i, lanes); }
+  GPUHEAP_FN void operator()(unsigned i) const { map.reset(num_slots, claimed, i, lanes); }
 };
 
 namespace {
@@ -414,34 +414,51 @@ TEST(Shorten, LeavesAMapOfAnyNewLength) {
   }
 }
 
-// ---- groups that are reset
+// ---- spans that are reset
 
-TEST(Reset, MakesTheGroupsAsIfTheyHadNeverBeenHandedOut) {
-  test::rng random{8};
-  for (unsigned num_slots : {1u, 64u, 4032u, 4033u, 5 * 4032u, 9 * 4032u + 500}) {
-    unsigned const num_groups = (num_slots + 4031) / 4032;
-    auto const fresh = span_memory<>(num_slots).words();
-    for (unsigned i = 0; i < 30; ++i) {
-      // The beginning of the span, or all of it; the other groups miss a word.
-      unsigned const end = i % 4 == 1 ? num_groups : 1 + random.below(num_groups);
-      unsigned const end_word = end * 64 < fresh.size() ? end * 64 : static_cast<unsigned>(fresh.size());
-      span_memory<> span(num_slots, 1, true, 2);
-      std::vector<map_order> orders;
-      for (unsigned w = 0; w < fresh.size(); ++w) {
-        if (w < end_word || w % 64 != 0) orders.push_back(give_whole(span, w));
-        if (w % 5 == 0) orders.push_back({map_call::mark, w, 0, 0});
+// Resets a span whose first `claimed` slots are free again, and whose words and counts lie among others, which nobody may change.
+void expect_resets(unsigned num_slots, unsigned claimed, unsigned lanes, unsigned stride) {
+  constexpr unsigned before = 40, after = 600;
+  span_memory<> const fresh(num_slots, 1, true, stride);
+  auto const place_among_others = [](auto const& own, auto pattern) {
+    std::vector all(before + own.size() + after, pattern);
+    std::copy(own.begin(), own.end(), all.begin() + before);
+    return all;
+  };
+  auto const expected_words = place_among_others(fresh.words(), slot_map::word{0x5555});
+  auto const expected_groups = place_among_others(fresh.groups(), 77u);
+  auto words = expected_words;
+  auto groups = expected_groups;
+  for (unsigned slot = 0; slot < claimed; ++slot) words[before + slot / 63] |= slot_map::word{1} << slot % 63;
+  for (unsigned g = 0; g < claimed / 4032; ++g) groups[before + g * stride] = 64;
+  groups[before + claimed / 4032 * stride] += claimed / 63 % 64;
+
+  test::device_array<slot_map::word> word_memory(words);
+  test::device_array<unsigned> group_memory(groups);
+  slot_map map;
+  map.words = word_memory.data() + before;
+  map.groups = group_memory.data() + before;
+  map.group_stride = stride;
+  gpuheap::launch(lanes, reset_map{map, num_slots, claimed, lanes});
+  ASSERT_EQ(word_memory.read(), expected_words) << claimed << " of " << num_slots << " slots, " << lanes << " lanes";
+  ASSERT_EQ(group_memory.read(), expected_groups) << claimed << " of " << num_slots << " slots, " << lanes << " lanes";
+}
+
+TEST(Reset, MakesTheSpanAsIfItHadNeverBeenHandedOut) {
+  for (unsigned lanes = 1; lanes <= 32; ++lanes) {
+    for (unsigned num_slots : {1u, 64u, 500u, 4032u, 4033u, 5 * 4032u, 9 * 4032u + 500}) {
+      for (unsigned claimed :
+           {0u, 1u, 62u, 63u, num_slots / 2, 4031u, 4032u, 8 * 32 * 63u, 8 * 32 * 63u + 62, num_slots - 64, num_slots - 1}) {
+        if (claimed < num_slots) expect_resets(num_slots, claimed, lanes, 1 + lanes % 3);
       }
-      call(span, orders);
-      ASSERT_EQ(full_groups(span), end) << num_slots;
-
-      auto expected = span.words();
-      for (unsigned w = 0; w < end_word; ++w) expected[w] = fresh[w];
-      unsigned const lanes = i % 3 == 0 ? 1 : i % 3 == 1 ? 7 : 32;
-      gpuheap::launch(lanes, reset_groups{span.map(), num_slots, end, lanes});
-      ASSERT_EQ(span.words(), expected) << num_slots;
-      ASSERT_EQ(span.problem(false), "") << num_slots;
-      ASSERT_EQ(full_groups(span), 0u);
     }
+  }
+}
+// Of every number of words, so that the last pass of the lanes stores any part of its words.
+TEST(Reset, StoresTheWordsOfClaimedSlotsAndNoOther) {
+  constexpr unsigned num_slots = 20 * 4032 + 17;
+  for (unsigned lanes : {1u, 7u, 31u, 32u}) {
+    for (unsigned w = 0; w < 560; ++w) expect_resets(num_slots, w * 63 + w % 63, lanes, 1);
   }
 }
 

@@ -104,8 +104,13 @@ struct slot_map {
   // The count that group g has in a prepared span of num_slots slots, of which the first `claimed` were claimed and are all free again. It
   // is at least words_per_group if all of the group's slots were claimed.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned full_words_of(unsigned g, unsigned claimed, unsigned num_slots) {
-    unsigned const n = words_for(num_slots), before = g * words_per_group, full = claimed / slots_per_word;
-    return (full > before ? full - before : 0) + (g == n / words_per_group ? words_per_group - n % words_per_group : 0);
+    unsigned const before = g * words_per_group, full = claimed / slots_per_word;
+    return (full > before ? full - before : 0) + absent_words(g, words_for(num_slots));
+  }
+  // The words that group g, in which a span of num_words words has a word or ends, lacks.
+  [[nodiscard]] GPUHEAP_HD static constexpr unsigned absent_words(unsigned g, unsigned num_words) {
+    unsigned const there = num_words - g * words_per_group;
+    return there < words_per_group ? words_per_group - there : 0;
   }
 
   // Takes up to `wanted` free slots of word w of a span of num_slots slots. `got` receives their bits. A call that tries to take slots also
@@ -162,28 +167,30 @@ struct slot_map {
     return found;
   }
 
-  // Resets the first `end` groups of an active span of num_slots slots, which are all full, to the state in which none of their slots was
-  // handed out. Each of `lanes` lanes calls, with its rank. The caller subtracts these groups from the header's count.
-  GPUHEAP_FN void reset(unsigned num_slots, unsigned end, unsigned rank, unsigned lanes) const {
-    unsigned const num_words = words_for(num_slots), cut = num_slots % slots_per_word;
-    unsigned const last = end * words_per_group < num_words ? end * words_per_group : num_words - (cut != 0 ? 1 : 0);
-    constexpr unsigned in_flight = 8;
-    // Each lane stores eight words in a pass, with few instructions between the stores, because the end of a kernel may wait for this loop.
+  // Resets an active span of num_slots slots, of which the first `claimed` < num_slots were claimed and are all free again, to the state in
+  // which none of its slots was handed out. The words and groups without a claimed slot are in that state already. Each of `lanes` lanes
+  // calls, with its rank. The caller subtracts the full groups, claimed / slots_per_group, from the header's count.
+  GPUHEAP_FN void reset(unsigned num_slots, unsigned claimed, unsigned rank, unsigned lanes) const {
+    unsigned const last = claimed / slots_per_word, last_group = last / words_per_group;
+    constexpr unsigned apart = simt::warp_lanes, in_flight = 8;
+    // A piece of the words has `in_flight` words for each of `apart` lanes. Each lane stores its words of a piece in one pass, at constant
+    // distances, so that the pass has few instructions: the end of a kernel may wait for this loop. If there are fewer lanes, they take the
+    // places of the other lanes in further passes: place i begins at word `w`, which rises with i.
     // relaxed, all: published with the span.
     GPUHEAP_NO_UNROLL
-    for (unsigned w = rank; w < last; w += in_flight * lanes) {
-      for (unsigned i = 0; i < in_flight; ++i) {
-        if (w + i * lanes < last) at(w + i * lanes).store(0, simt::relaxed);
+    for (unsigned i = rank, w; (w = i + i / apart * apart * (in_flight - 1)) < last; i += lanes) {
+      word* const own = words + w;
+      unsigned const left = last - w;
+      simt::global_ref<word>{own[0]}.store(0, simt::relaxed);
+      for (unsigned k = 1; k < in_flight; ++k) {
+        if (k * apart < left) simt::global_ref<word>{own[k * apart]}.store(0, simt::relaxed);
       }
     }
-    // The word in which the span ends.
-    if (rank == 0 && cut != 0 && end * words_per_group >= num_words)
-      at(num_words - 1).store(all_slots & ~simt::low_bits(cut), simt::relaxed);
+    // The word with the first unclaimed slot: the bits that have no slot are set.
+    if (rank == 0) at(last).store(all_slots & ~slots_in(last, num_slots), simt::relaxed);
+    unsigned const num_words = words_for(num_slots);
     GPUHEAP_NO_UNROLL
-    for (unsigned g = rank; g < end; g += lanes) {
-      unsigned const there = num_words - g * words_per_group;
-      group(g).store(there < words_per_group ? words_per_group - there : 0, simt::relaxed);
-    }
+    for (unsigned g = rank; g <= last_group; g += lanes) group(g).store(absent_words(g, num_words), simt::relaxed);
   }
 
   // Clears the map of a span of num_slots slots, which the caller owns, for the next owner of its memory. Each of `lanes` lanes calls, with

@@ -56,8 +56,7 @@ struct resets : frees {
       auto* const theirs = reinterpret_cast<resets*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
       shard_word const span{simt::shuffle(here, taken, lane)};
       warp_group const g{here};
-      unsigned const end = slot_map::groups_for(slot_map::words_for(span.next()));
-      theirs->at.slots_of(span.page()).reset(span.num_slots(), end, g.rank(), g.size());
+      theirs->at.slots_of(span.page()).reset(span.num_slots(), span.next(), g.rank(), g.size());
     }
     // The barrier orders the other lanes' stores before the publication.
     simt::sync_warp(here);
