@@ -172,20 +172,19 @@ struct slot_map {
   // calls, with its rank. The caller subtracts the full groups, claimed / slots_per_group, from the header's count.
   GPUHEAP_FN void reset(unsigned num_slots, unsigned claimed, unsigned rank, unsigned lanes) const {
     unsigned const last = claimed / slots_per_word, last_group = last / words_per_group;
-    constexpr unsigned apart = simt::warp_lanes, in_flight = 8;
+    constexpr unsigned apart = simt::warp_lanes, in_flight = 8, piece = apart * in_flight;
     // A piece of the words has `in_flight` words for each of `apart` lanes. Each lane stores its words of a piece in one pass, at constant
     // distances, so that the pass has few instructions: the end of a kernel may wait for this loop. If there are fewer lanes, they take the
-    // places of the other lanes in further passes: place i begins at word `w`, which rises with i.
+    // places of the other lanes in further passes. Place i is lane i % apart of piece i / apart.
     // relaxed, all: published with the span.
     GPUHEAP_NO_UNROLL
-    for (unsigned i = rank, w; (w = i + i / apart * apart * (in_flight - 1)) < last; i += lanes) {
-      word* const own = words + w;
-      unsigned const left = last - w;
-      simt::global_ref<word>{own[0]}.store(0, simt::relaxed);
-      for (unsigned k = 1; k < in_flight; ++k) {
-        if (k * apart < left) simt::global_ref<word>{own[k * apart]}.store(0, simt::relaxed);
-      }
+    for (unsigned i = rank; i < last / piece * apart; i += lanes) {
+      word* const own = words + (i / apart * piece + i % apart);
+      for (unsigned k = 0; k < in_flight; ++k) simt::global_ref<word>{own[k * apart]}.store(0, simt::relaxed);
     }
+    // The rest is less than a piece.
+    GPUHEAP_NO_UNROLL
+    for (unsigned w = last / piece * piece + rank; w < last; w += lanes) at(w).store(0, simt::relaxed);
     // The word with the first unclaimed slot: the bits that have no slot are set.
     if (rank == 0) at(last).store(all_slots & ~slots_in(last, num_slots), simt::relaxed);
     unsigned const num_words = words_for(num_slots);
