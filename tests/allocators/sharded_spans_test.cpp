@@ -329,10 +329,10 @@ TEST(ShardedSpans, OneOfManySimultaneousFreesOfAPointerIsRight) {
 }
 
 // The lanes of a warp take blocks of so many `sizes`, and free them: each its own, or that of a lane `shift` further on, or in reverse; of
-// the lanes below `twice`, two free each block. Lanes at `wrong` free what is no block.
+// the lanes below `twice`, two free each block. Lanes at `wrong` free what is no block, and lanes at `absent` do not free.
 struct order {
   unsigned sizes = 1, shift = 0, twice = 0;
-  simt::lane_mask wrong = 0;
+  simt::lane_mask wrong = 0, absent = 0;
   bool reversed = false;
 };
 template <class Allocator>
@@ -345,6 +345,7 @@ struct free_in_order {
   GPUHEAP_FN void operator()(unsigned i) const {
     blocks[i] = heap.malloc(16 + 48 * (i * 7 % how.sizes));
     simt::sync_warp(simt::all_lanes);
+    if ((how.absent >> i & 1) != 0) return;
     unsigned const of = (i < how.twice ? i / 2 : i) + how.shift;
     auto* const p = static_cast<char*>(blocks[(how.reversed ? 31 - of : of) % 32]);
     count(said[static_cast<unsigned>(heap.free((how.wrong >> i & 1) == 0 ? p : i % 2 == 0 ? nullptr : p + 4))]);
@@ -360,7 +361,7 @@ void frees_in_order(order how, unsigned already) {
     if (already != 0) gpuheap::launch(already, take_all<plain>{heap.view, others.data()}, {.block_threads = 32});
     gpuheap::launch(32, free_in_order<plain>{heap.view, blocks, how, said}, {.block_threads = 32});
     unsigned const again = how.twice / 2, none = simt::popcount(how.wrong & 0x55555555u), foreign = simt::popcount(how.wrong) - none;
-    unsigned const done = 32 - again - none - foreign;
+    unsigned const done = 32 - again - none - foreign - simt::popcount(how.absent);
     using gpuheap::free_status;
     EXPECT_EQ(said[static_cast<unsigned>(free_status::done)], done);
     EXPECT_EQ(said[static_cast<unsigned>(free_status::null)], none);
@@ -377,10 +378,52 @@ TEST(ShardedSpans, LanesThatFreeInAnyOrder) {
     // From the begin of a word, within it, and over its end.
     for (unsigned const already : {0u, 20u, 45u, 62u}) {
       for (order how : {order{}, order{.shift = 3}, order{.twice = 8}, order{.shift = 1, .twice = 32}, order{.wrong = 0x11},
-                        order{.wrong = 0x80000222}, order{.wrong = 0x55555555}, order{.reversed = true}}) {
+                        order{.wrong = 0x80000222}, order{.wrong = 0x55555555}, order{.reversed = true}, order{.absent = 0x7},
+                        order{.absent = 0xfff00001}, order{.absent = 0x55555555}}) {
         how.sizes = sizes;
         frees_in_order(how, already);
       }
+    }
+  }
+}
+
+// Kernel: the lanes at `second` of a warp use one heap, the others another one. Each lane frees the slot after that of the lane before, as
+// far as the numbers of pages and slots say.
+struct free_in_two_heaps {
+  plain a, b;
+  simt::lane_mask second;
+  void** blocks;  // 64
+  unsigned* refused;
+
+  GPUHEAP_FN void operator()(unsigned i) const {
+    blocks[i] = a.malloc(16);
+    blocks[32 + i] = b.malloc(16);
+    simt::sync_warp(simt::all_lanes);
+    bool const in_b = (second >> i & 1) != 0;
+    if ((in_b ? b : a).free(blocks[in_b ? 32 + i : i]) != gpuheap::free_status::done) count(*refused);
+  }
+};
+
+TEST(ShardedSpans, NeighboursInTwoHeapsAreNone) {
+  for (simt::lane_mask const second : {0x80000000u, 0xffff0000u, 0x55555555u, 0x1u}) {
+    for (unsigned const already : {0u, 45u}) {
+      explore("a warp's frees in two heaps", [&] {
+        fixed_heap<plain> a{1 << 20}, b{1 << 20};
+        void* blocks[64] = {};
+        unsigned refused = 0;
+        std::vector<void*> others(already);
+        if (already != 0) {
+          gpuheap::launch(already, take_all<plain>{a.view, others.data()}, {.block_threads = 32});
+          gpuheap::launch(already, take_all<plain>{b.view, others.data()}, {.block_threads = 32});
+        }
+        gpuheap::launch(32, free_in_two_heaps{a.view, b.view, second, blocks, &refused}, {.block_threads = 32});
+        EXPECT_EQ(refused, 0u);
+        auto const in_a = a.view.verify(), in_b = b.view.verify();
+        EXPECT_EQ(in_a.problem, "");
+        EXPECT_EQ(in_b.problem, "");
+        EXPECT_EQ(in_a.live_slots, already + simt::popcount(second));
+        EXPECT_EQ(in_b.live_slots, already + 32 - simt::popcount(second));
+      });
     }
   }
 }

@@ -150,6 +150,21 @@ TEST(ShardWord, ASpanKeepsItsPageAndSlots) {
   }
 }
 
+// The one subtraction answers as two comparisons do, unless the word is overclaimed.
+TEST(ShardWord, ASlotIsNearTheFirstUnclaimedOneOfItsSpanOnly) {
+  test::rng random{6};
+  for (unsigned i = 0; i < 200000; ++i) {
+    unsigned const page = random.below(shard_word::max_pages), slots = 1 + random.below(shard_word::max_slots);
+    unsigned const next = i % 3 == 0 ? random.below(shard_word::overclaim_limit) : random.below(slots);
+    shard_word w{shard_word::of_span(page, slots).bits + next};
+    if (i % 5 == 0) w.bits |= shard_word::reused;
+    unsigned const of = i % 4 == 0 ? random.below(shard_word::max_pages) : (page + i % 4 - 2) % shard_word::max_pages;
+    unsigned const before = i % 2 == 0 ? 62 : 4031,
+                   slot = i % 7 == 0 ? (next - before - i % 3) % shard_word::max_slots : random.below(slots);
+    ASSERT_EQ(w.may_be_near_next(of, slot, before), of == page && slot + before >= next) << page << ' ' << of << ' ' << slot << ' ' << next;
+  }
+}
+
 TEST(ShardWord, AReusedSpanKeepsItsPageWordsAndClaimsPerWord) {
   test::rng random{5};
   for (unsigned i = 0; i < 20000; ++i) {

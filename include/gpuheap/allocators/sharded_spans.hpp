@@ -165,7 +165,10 @@ class basic_sharded_spans {
       if (due.n != 0) control_->release(due);
     }
     if constexpr (Tuning.resets) {
-      if (simt::any_of(here, last_of != 0)) control_->reset_spans(here, last_of, tag);
+      if (simt::any_of(here, last_of != 0)) {
+        unsigned const page = structures::shard_word{last_of}.page();
+        sharded::resets::reset_spans(here, last_of, at_.active(page, tag.size_class(), tag.shard()));
+      }
     }
     return status;
   }

@@ -30,6 +30,7 @@ struct span_header {
   using word = simt::uint64_t;
   static constexpr word full_one = 1;
   static constexpr unsigned full_bias = 1024;
+  static constexpr word full_mask = 0x7ff;
   static constexpr word relist = word{1} << 11;
   static constexpr word accounted_one = word{1} << 12;
   static constexpr word accounted_mask = (word{1} << 20) - 1;
@@ -62,9 +63,13 @@ struct span_header {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned size_class() const { return static_cast<unsigned>(bits >> class_at) & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned length() const { return (static_cast<unsigned>(bits >> length_at) & 63) + 1; }
   [[nodiscard]] GPUHEAP_HD constexpr bool of_segments() const { return (bits & segments) != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned full_groups() const { return (static_cast<unsigned>(bits) & 0x7ff) - full_bias; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned full_groups() const { return static_cast<unsigned>(bits & full_mask) - full_bias; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned accounted() const {
     return static_cast<unsigned>(bits >> 12) & static_cast<unsigned>(accounted_mask);
+  }
+  // 0 if the span is active and has n full groups.
+  [[nodiscard]] GPUHEAP_HD constexpr word unlike_active(unsigned n) const {
+    return (bits ^ (active | (full_bias + n))) & (active | full_mask);
   }
   // This header, active, without `relist`.
   [[nodiscard]] GPUHEAP_HD constexpr span_header active_again() const { return {(bits & ~relist) | active}; }

@@ -129,7 +129,7 @@ MUTANTS = [
     ),
     Mutant("a warp's pieces leave its segments whole", LARGE, "if (served) cut_extent(page, n * together, page + n * g.rank(), n);", ""),
     Mutant(
-        "a span that is reset keeps its slots' bits", RESET, "      theirs->at.slots_of(span.page()).reset(span.num_slots(), span.next(), g.rank(), g.size());\n", ""
+        "a span that is reset keeps its slots' bits", RESET, "      theirs.reset(span.num_slots(), span.next(), g.rank(), g.size());\n", ""
     ),
 ]
 

@@ -29,6 +29,13 @@ using structures::span_header;
 using structures::span_tag;
 namespace size_classes = structures::size_classes;
 
+// Where the words of an active span are: its shard's word, its header, and its slot words and group counts.
+struct active_span {
+  uint64_t* shard = nullptr;
+  uint64_t* header = nullptr;
+  slot_map map;
+};
+
 // Plain data, the same in every kernel and in the control block. All pointers point into the region.
 struct alignas(16) layout {
   static constexpr unsigned max_lg_shards = 4;
@@ -114,13 +121,20 @@ struct alignas(16) layout {
     return base + (size_t{page} << page_shift) + size_t{slot} * size_classes::slot_bytes(c);
   }
 
+  // The span of class c at `page`, which shard k holds.
+  [[nodiscard]] GPUHEAP_HD active_span active(unsigned page, unsigned c, unsigned k) const {
+    return {shard_at(c, k), header_at(page), slots_of(page)};
+  }
+
   // ---- shared words
+  [[nodiscard]] GPUHEAP_HD uint64_t* shard_at(unsigned c, unsigned k) const { return shards + size_t{(c << lg_shards) + k} * shard_stride; }
+  [[nodiscard]] GPUHEAP_HD uint64_t* header_at(unsigned page) const {
+    return reinterpret_cast<uint64_t*>(headers_of(page) + header_bytes() * (page % 64));
+  }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> shard(unsigned c, unsigned k) const {
-    return simt::global_ref<uint64_t>{shards[size_t{(c << lg_shards) + k} * shard_stride]};
+    return simt::global_ref<uint64_t>{*shard_at(c, k)};
   }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> header(unsigned page) const {
-    return simt::global_ref<uint64_t>{*reinterpret_cast<uint64_t*>(headers_of(page) + header_bytes() * (page % 64))};
-  }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint64_t> header(unsigned page) const { return simt::global_ref<uint64_t>{*header_at(page)}; }
   [[nodiscard]] GPUHEAP_FN simt::global_ref<span_tag::word> segment_tag(unsigned s) const {
     return simt::global_ref<span_tag::word>{segment_tags[size_t{s} * tag_stride]};
   }

@@ -41,76 +41,83 @@ struct resets : frees {
   }
 
   // Resets those spans that have no live slot, of the spans whose last slot the lanes of `here` may have freed. `claimed`: the shard word
-  // of this lane's span, as the free loaded it, or 0 if the lane has no such span. `tag`: a tag of that span. All lanes of `here` call,
-  // each on the heap of its own pointer.
+  // of this lane's span, as the free loaded it, or 0 if the lane has no such span. `mine`: the words of that span. All lanes of `here`
+  // call.
   //
   // Often the end of a kernel waits for this function alone, on an SM that has none of its code in its caches. So its loads are in flight
-  // together, and the lanes of the warp share the stores.
-  GPUHEAP_COLD void reset_spans(lane_mask here, uint64_t claimed, span_tag tag) {
-    uint64_t const taken = claimed != 0 ? take_if_all_free(claimed, tag) : 0;
+  // together, the free says where the span's words are, and the lanes of the warp share the stores.
+  GPUHEAP_COLD static void reset_spans(lane_mask here, uint64_t claimed, active_span mine) {
+    uint64_t const put_back = claimed != 0 ? take_if_all_free({claimed}, mine) : 0;
+    // No slot of a span that is reset is claimed then. A span that had a live slot is put back as it was.
+    bool const resets = put_back != 0 && shard_word{put_back}.next() == 0;
     GPUHEAP_NO_UNROLL
-    for (lane_mask rest = simt::ballot(here, taken != 0); rest != 0; rest &= rest - 1) {
+    for (lane_mask rest = simt::ballot(here, resets); rest != 0; rest &= rest - 1) {
       unsigned const lane = simt::lowest_bit(rest);
       // All lanes acquire what that lane acquired with its span.
       simt::sync_warp(here);
-      auto* const theirs = reinterpret_cast<resets*>(simt::shuffle(here, reinterpret_cast<uint64_t>(this), lane));
-      shard_word const span{simt::shuffle(here, taken, lane)};
+      shard_word const span{simt::shuffle(here, claimed, lane)};
+      slot_map const theirs{reinterpret_cast<uint64_t*>(simt::shuffle(here, reinterpret_cast<uint64_t>(mine.map.words), lane)),
+                            reinterpret_cast<unsigned*>(simt::shuffle(here, reinterpret_cast<uint64_t>(mine.map.groups), lane)),
+                            simt::shuffle(here, mine.map.group_stride, lane)};
       warp_group const g{here};
-      theirs->at.slots_of(span.page()).reset(span.num_slots(), span.next(), g.rank(), g.size());
+      theirs.reset(span.num_slots(), span.next(), g.rank(), g.size());
     }
     // The barrier orders the other lanes' stores before the publication.
     simt::sync_warp(here);
-    if (taken != 0) publish_again(taken - shard_word{taken}.next());
-  }
-
- protected:
-  // Takes the span of `claimed` out of its shard, if no slot of the span is live. One thread. Returns `claimed`, or 0 if a slot is live.
-  // The shard does not become idle, so its class stays in the set of classes with active spans (see erase_if_inactive()).
-  GPUHEAP_FN uint64_t take_if_all_free(uint64_t claimed, span_tag tag) {
-    uint64_t expected = claimed;
-    // relay: acquires the claims, and the span as it was published.
-    if (!all_free(claimed) ||
-        !at.shard(tag.size_class(), tag.shard()).compare_exchange(expected, shard_word::being_reset, simt::relay, simt::relaxed))
-      return 0;
-    // Asks again: before the exchange, another thread may have reset the span, and others may have claimed up to the same slot. From the
-    // exchange on, no thread claims slots of the span, and a free slot stays free. No fence is needed between the exchange and these loads:
-    // the L2 serves them, and they depend on a branch on the exchange's result, so the hardware issues none before that result has arrived.
-    if (!all_free(claimed)) {
-      publish_again(claimed);
-      return 0;
-    }
-    // relaxed: no other thread changes the header now, and the store in publish_again() publishes it. The full groups of the span are those
-    // before the one with the first unclaimed slot.
-    at.header(shard_word{claimed}.page()).fetch_sub(group_of_next({claimed}) * span_header::full_one, simt::relaxed);
-    return claimed;
-  }
-  // Puts the span of the shard word `span` back into its shard. One thread.
-  GPUHEAP_COLD void publish_again(uint64_t span) {
-    // The tag is loaded again rather than passed on: the chain of calls up to here needs all registers, and the load is in flight together
-    // with the caller's stores.
-    span_tag const tag = at.tag_of(shard_word{span}.page()).tag;
     // release: publishes the span's bits and counts to the threads that claim. A claim since the exchange got no slot, so the store
     // overwrites none.
-    at.shard(tag.size_class(), tag.shard()).store(span, simt::release);
+    if (put_back != 0) simt::global_ref<uint64_t>{*mine.shard}.store(put_back, simt::release);
   }
-  // The group with the first unclaimed slot of the span `claimed`. If that slot is the first one of the group, and no slot of the span is
-  // live, the group has no full word.
+
+  // Whether the span of the shard word `claimed` has no live slot. Out of line, for the searches that drain spans.
+  [[nodiscard]] GPUHEAP_COLD bool all_free(uint64_t claimed) {
+    shard_word const w{claimed};
+    return none_live(w, at.header(w.page()), at.slots_of(w.page()));
+  }
+
+ private:
+  // Takes the span of `claimed` out of its shard, if no slot of the span is live. Returns the word that the caller must put back, after it
+  // has reset the span if that word's `next` is 0; returns 0 if the span was not taken. One thread. The shard does not become idle, so its
+  // class stays in the set of classes with active spans (see erase_if_inactive()).
+  GPUHEAP_FN static uint64_t take_if_all_free(shard_word claimed, active_span const& span) {
+    simt::global_ref<uint64_t> const header{*span.header};
+    bool taken = false;
+    // Looks twice: before the exchange, another thread may have reset the span, and others may have claimed up to the same slot. From the
+    // exchange on, no thread claims slots of the span, and a free slot stays free. No fence is needed between the exchange and the second
+    // look: the L2 serves its loads, and they depend on a branch on the exchange's result, so the hardware issues none before that result
+    // has arrived.
+    GPUHEAP_NO_UNROLL
+    while (none_live(claimed, header, span.map)) {
+      if (taken) {
+        // relaxed: no other thread changes the header now, and the store in reset_spans() publishes it. The full groups of the span are
+        // those before the one with the first unclaimed slot.
+        header.fetch_sub(group_of_next(claimed) * span_header::full_one, simt::relaxed);
+        return claimed.bits - claimed.next();
+      }
+      uint64_t expected = claimed.bits;
+      // relay: acquires the claims, and the span as it was published.
+      if (!simt::global_ref<uint64_t>{*span.shard}.compare_exchange(expected, shard_word::being_reset, simt::relay, simt::relaxed))
+        return 0;
+      taken = true;
+    }
+    return taken ? claimed.bits : 0;
+  }
+  // The group with the first unclaimed slot of the span `claimed`.
   [[nodiscard]] GPUHEAP_HD static constexpr unsigned group_of_next(shard_word claimed) {
     return claimed.next() / slot_map::slots_per_word / slot_map::words_per_group;
   }
-  // Whether the span of the shard word `claimed` has no live slot. Out of line: it is called twice, and the second call finds its code in
-  // the cache.
-  [[nodiscard]] GPUHEAP_COLD bool all_free(uint64_t claimed) {
-    shard_word const w{claimed};
-    slot_map const map = at.slots_of(w.page());
+  // Whether the span of the shard word `w`, with this header and this map, has no live slot.
+  [[nodiscard]] GPUHEAP_FN static bool none_live(shard_word w, simt::global_ref<uint64_t> header, slot_map map) {
     unsigned const word = w.next() / slot_map::slots_per_word, group = group_of_next(w);
     // consume, all: these loads acquire the frees. Each free was counted in the header or in this group, or its bit is set in this word.
-    span_header const h{at.header(w.page()).load(simt::consume)};
+    span_header const h{header.load(simt::consume)};
     unsigned const full = map.group(group).load(simt::consume);
     uint64_t const bits = map.at(word).load(simt::consume);
+    // `live`: the claimed slots of this word that are not free.
+    uint64_t const live = ~bits & ((uint64_t{1} << (w.next() - word * slot_map::slots_per_word)) - 1);
     // The header's count says that the groups before this one are free. The groups after this one have no claimed slot.
-    return h.is_active() && h.full_groups() == group && full == slot_map::full_words_of(group, w.next(), w.num_slots()) &&
-           (~bits & simt::low_bits(w.next() - word * slot_map::slots_per_word)) == 0;
+    unsigned const expected = word % slot_map::words_per_group + slot_map::absent_words(group, slot_map::words_for(w.num_slots()));
+    return (h.unlike_active(group) | (full ^ expected) | live) == 0;
   }
 };
 
