@@ -169,7 +169,7 @@ struct slot_map {
 
   // Resets an active span of num_slots slots, of which the first `claimed` < num_slots were claimed and are all free again, to the state in
   // which none of its slots was handed out. The words and groups without a claimed slot are in that state already. Each of `lanes` lanes
-  // calls, with its rank. The caller subtracts the full groups, claimed / slots_per_group, from the header's count.
+  // calls, with its rank. The caller subtracts the groups before that of slot `claimed`, which are full, from the header's count.
   GPUHEAP_FN void reset(unsigned num_slots, unsigned claimed, unsigned rank, unsigned lanes) const {
     unsigned const last = claimed / slots_per_word, last_group = last / words_per_group;
     constexpr unsigned apart = simt::warp_lanes, in_flight = 8, piece = apart * in_flight;

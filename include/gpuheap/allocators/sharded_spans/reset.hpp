@@ -86,6 +86,7 @@ struct resets : frees {
     // exchange on, no thread claims slots of the span, and a free slot stays free. No fence is needed between the exchange and the second
     // look: the L2 serves its loads, and they depend on a branch on the exchange's result, so the hardware issues none before that result
     // has arrived.
+    // Ends: the second pass returns.
     GPUHEAP_NO_UNROLL
     while (none_live(claimed, header, span.map)) {
       if (taken) {
