@@ -82,6 +82,18 @@ MUTANTS = [
         "    if (f.claimed.length != header.length()) release_units(shard_word{next}.page(), header, f.claimed.length);\n",
         "",
     ),
+    Mutant(
+        "lanes with consecutive slots of different spans free together",
+        HEAP,
+        "number = reinterpret_cast<simt::uint64_t>(map.words) * 8 + at.slot,",
+        "number = at.slot,",
+    ),
+    Mutant(
+        "a free loads the shard word after its bit is set",
+        HEAP,
+        "    bool const found_bits = (before",
+        "    claimed = claims_of(at);\n    bool const found_bits = (before",
+    ),
     Mutant("a free of a warp's lanes does not wait for them", HEAP, "    if (several) simt::sync_warp(here);\n    simt::fence", "    simt::fence"),
     Mutant(
         "a group that became free is counted without order",
@@ -129,8 +141,12 @@ MUTANTS = [
     ),
     Mutant("a warp's pieces leave its segments whole", LARGE, "if (served) cut_extent(page, n * together, page + n * g.rank(), n);", ""),
     Mutant(
-        "a span that is reset keeps its slots' bits", RESET, "      theirs.reset(span.num_slots(), span.next(), g.rank(), g.size());\n", ""
+        "a span is reset while a slot is live",
+        RESET,
+        "return (h.unlike_active(group) | (full ^ expected) | live) == 0;",
+        "(void)live;\n    return (h.unlike_active(group) | (full ^ expected)) == 0;",
     ),
+    Mutant("a span that is reset keeps its slots' bits", RESET, "      theirs.reset(span.num_slots(), span.next(), g.rank(), g.size());\n", ""),
 ]
 
 
