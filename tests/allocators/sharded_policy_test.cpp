@@ -1,5 +1,6 @@
 // The default allocator's policy, as plain functions of plain numbers: the plan of a refill, and the places where it looks. No kernel runs
 // here.
+#include <gpuheap/allocators/sharded_spans/demand.hpp>
 #include <gpuheap/allocators/sharded_spans/policy.hpp>
 
 #include <gtest/gtest.h>
@@ -27,6 +28,7 @@ refill_input lone_warp() {
   return {.slot_bytes = 64,
           .lanes = 32,
           .is_uniform = true,
+          .is_alone = false,
           .asked = 32,
           .warps = 1,
           .lg_shards = 0,
@@ -76,7 +78,10 @@ void for_all_inputs(Visit visit) {
                 in.others_idle = others;
                 for (bool const uniform : {false, sharded::is_uniform(lanes, lanes)}) {
                   in.is_uniform = uniform;
-                  visit(in);
+                  for (bool const alone : {false, lanes == 1}) {
+                    in.is_alone = alone;
+                    visit(in);
+                  }
                 }
               }
             }
@@ -160,12 +165,12 @@ TEST(ShardedPolicy, FewLanesThatAskForLongSlotsGetAShortSpan) {
   in.slot_bytes = 1 << 18;
   in.max_segments = 64;
   in.is_uniform = false;
-  in.lanes = 1;
+  in.lanes = in.asked = 1;
   in.free_pages = in.all_pages;
   EXPECT_GT(sharded::demanded_pages(in), 64u * 100);
-  EXPECT_EQ(sharded::span_pages<shipped>(in), 4u * 64);
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 64u);
   in.lanes = 2;
-  EXPECT_EQ(sharded::span_pages<shipped>(in), 16u * 64);
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 4u * 64);
   in.lanes = 1;
   in.held_pages = 16 * 500;
   EXPECT_EQ(sharded::span_pages<shipped>(in), 1000u) << "twice what a shard of the class has on average";
@@ -178,26 +183,65 @@ TEST(ShardedPolicy, FewLanesThatAskForLongSlotsGetAShortSpan) {
   EXPECT_EQ(sharded::span_pages<shipped>(in), 64u * 64) << "whole warps ask";
   in.slot_bytes = 8192;
   in.is_uniform = false;
-  in.lanes = 1;
-  EXPECT_EQ(sharded::span_pages<shipped>(in), sharded::demanded_pages(in)) << "slots of 8 KiB need less than 4 segments";
+  in.lanes = 2;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 4u * 64) << "slots of 8 KiB need 8 segments";
+  in.slot_bytes = 2048;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), sharded::demanded_pages(in)) << "slots of 2 KiB need 2 segments";
 }
 TEST(ShardedPolicy, FewLanesOfASmallLaunchGetNoShorterSpanTheMoreTheirClassHolds) {
   refill_input in = lone_warp();
   in.warps = 4000;
-  in.lanes = 1;
+  in.lanes = in.asked = 1;
   in.is_uniform = false;
   in.lg_shards = 4;
   in.slot_bytes = 1 << 18;
   in.max_segments = 64;
   in.free_pages = 6000;
   EXPECT_EQ(sharded::demanded_pages(in), 1036u);
-  for (unsigned const held : {0u, 100u, 255u, 256u, 800u}) {
+  unsigned before = 0;
+  for (unsigned const held : {0u, 100u, 255u, 256u, 800u, 1500u, 3000u}) {
     in.held_pages = held;
-    EXPECT_EQ(sharded::span_pages<shipped>(in), 6000u / 32) << held << ": a 32nd of what is free";
+    unsigned const pages = sharded::span_pages<shipped>(in);
+    EXPECT_GE(pages, before) << held;
+    EXPECT_LE(pages, 6000u / 32) << held << ": a 32nd of what is free";
+    before = pages;
   }
+  EXPECT_EQ(before, 6000u / 32);
   in.free_pages = in.all_pages;
   in.held_pages = 0;
-  EXPECT_EQ(sharded::span_pages<shipped>(in), 4u * 64);
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 64u);
+}
+TEST(ShardedPolicy, TheSpansOfALaneThatAsksAloneGrowWithWhatItsClassHolds) {
+  refill_input in = large_launch();
+  in.is_uniform = false;
+  in.lanes = in.asked = 1;
+  in.slot_bytes = 256;
+  in.warps = 8192;
+  in.lg_shards = 3;
+  in.max_segments = 64;
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 1u);
+  in.held_pages = 64 * 1000;
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 1u) << "one of several lanes of its warp";
+  in.is_alone = true;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 1000u) << "an eighth of what the class holds for one of 8 shards";
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 16u);
+  in.held_pages = 64 * 30;
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 1u) << "the class holds little";
+  in.held_pages = 64 * 1000;
+  in.free_pages = 3200;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 100u) << "a 32nd of what is free";
+}
+TEST(ShardedPolicy, OnlyALaneWithoutAnyBesideItAsksAlone) {
+  sharded::demand const alone = sharded::demand::of_lone_lane(59, 15, 4, 31), one = sharded::demand::of(59, 15, 0, 1, 4, 31, false);
+  EXPECT_TRUE(alone.is_alone());
+  EXPECT_FALSE(one.is_alone());
+  EXPECT_EQ(alone.lanes(), 1u);
+  EXPECT_EQ(alone.lg_alignment(), 31u);
+  EXPECT_FALSE(alone.is_uniform());
+  EXPECT_TRUE(alone.at(3, 2, 1).is_alone());
+  sharded::demand const all = sharded::demand::of(0, 0, 0, 32, 0, 31, true);
+  EXPECT_FALSE(all.is_alone());
+  EXPECT_EQ(all.lg_alignment(), 31u);
 }
 
 TEST(ShardedPolicy, APartialSpanIsReusedIfTheLaunchFoundSomeAtFirst) {

@@ -497,7 +497,7 @@ class basic_sharded_spans {
     // consume: as in malloc_class().
     structures::shard_word const claimed{at_.shard(c, k).fetch_add(1, simt::consume)};
     if (claimed.serves(1)) return at_.address(claimed.page(), claimed.next(), c);
-    return serve(me, structures::warp_group{me}, sharded::demand::of(c, k, 0, 1, lg, lg_alignment, false), claimed);
+    return serve(me, structures::warp_group{me}, sharded::demand::of_lone_lane(c, k, lg, lg_alignment), claimed);
   }
   // Serves or refuses the lanes of `here`, whose claims did not serve all of them. A lane's group `g` has the demand `d` and made the claim
   // `claimed`. A group that contains all lanes of `here` refills a shard at once that is idle or whose new span ends, since other warps

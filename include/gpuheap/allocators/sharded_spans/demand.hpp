@@ -21,19 +21,24 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 
 // The request of a group of lanes:
 //
-//   bit  0       6       10       16      22          25             31
-//        | class | shard | wanted | lanes | lg shards | lg alignment | uniform
+//   bit  0       6       10       16      22          25             30      31
+//        | class | shard | wanted | lanes | lg shards | lg alignment | alone | uniform
 //
 //   wanted        lanes that have no slot yet
 //   lanes         lanes that asked
 //   lg shards     log2 of the shards of the class that the launch uses for groups like this one
 //   lg alignment  each slot shall be aligned to 16 << this bytes
+//   alone         the group is one lane, and no other lane of the warp asked
 //   uniform       the group has nearly all lanes of the warp that asked
 struct demand {
   unsigned bits = 0;
   [[nodiscard]] GPUHEAP_HD static constexpr demand of(unsigned c, unsigned k, unsigned wanted, unsigned lanes, unsigned lg,
                                                       unsigned lg_alignment, bool is_uniform) {
     return {c | k << 6 | wanted << 10 | lanes << 16 | lg << 22 | lg_alignment << 25 | unsigned{is_uniform} << 31};
+  }
+  // The demand of a lane that asks alone.
+  [[nodiscard]] GPUHEAP_HD static constexpr demand of_lone_lane(unsigned c, unsigned k, unsigned lg, unsigned lg_alignment) {
+    return {of(c, k, 0, 1, lg, lg_alignment, false).bits | 1u << 30};
   }
   // The demand of the same group at another shard.
   [[nodiscard]] GPUHEAP_HD constexpr demand at(unsigned c, unsigned k, unsigned wanted) const {
@@ -45,7 +50,8 @@ struct demand {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned lanes() const { return bits >> 16 & 63; }
   [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_shards() const { return bits >> 22 & 7; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_uniform() const { return bits >> 31 != 0; }
-  [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_alignment() const { return bits >> 25 & 63; }
+  [[nodiscard]] GPUHEAP_HD constexpr bool is_alone() const { return (bits >> 30 & 1) != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned lg_alignment() const { return bits >> 25 & 31; }
   [[nodiscard]] GPUHEAP_HD constexpr bool is_aligned() const { return lg_alignment() != 0; }
   // Whether all slots of class c are aligned as asked.
   [[nodiscard]] GPUHEAP_HD constexpr bool suits(unsigned c) const {

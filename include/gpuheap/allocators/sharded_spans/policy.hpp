@@ -48,7 +48,8 @@ constexpr unsigned sixteen_shard_bytes = 2048;  // the same for sixteen shards
 constexpr unsigned lg_shards_of_large = 6;      // 2^(lg_large_launch - this) warps keep one shard busy
 constexpr unsigned lg_segments_per_shard = 3;   // a small launch uses one shard for each 2^this segments that it needs
 constexpr unsigned lg_min_shards = 2;           // log2 of the shards that a large launch may use although it needs little memory
-constexpr unsigned lone_lane_segments = 4;      // segments of the span for a lane that asks alone, at most; k lanes: k * k times as many
+constexpr unsigned lone_lane_segments = 1;      // segments of the span for a lane that asks alone, at most; k lanes: k * k times as many
+constexpr unsigned alone_held_divisor = 8;      // for a lane that asks alone, a span has at least 1/this of what its shard holds on average
 constexpr unsigned launches_per_span = 4;       // small launches that a new span lasts for, if they use one shard
 constexpr unsigned looks_for_row = 8;           // times that a refill finds its row in none of four leaves, before it accepts half of a row
 constexpr unsigned looks_for_half = 2;          // further such times, before it takes the slow path
@@ -178,6 +179,7 @@ struct refill_input {
   unsigned slot_bytes;      // bytes of a slot of the class
   unsigned lanes;           // lanes of the warp that asked for the class
   bool is_uniform;          // those are nearly all lanes of the warp that asked
+  bool is_alone;            // one lane of the warp asked, and no other
   unsigned asked;           // slots for which threads wait now
   unsigned warps;           // warps of the launch
   unsigned lg_shards;       // log2 of the shards of the class that the launch uses for groups like this one
@@ -250,6 +252,7 @@ template <tuning Tuning>
 //
 // The length assumes that every warp of the launch asks once as the caller's warp does. So one or two spans of each shard serve a burst,
 // and a lone thread takes a few pages. If the class holds many pages, a small launch takes at least a share of that number (held_divisor).
+// So does a large launch whose warps ask by one lane each (alone_held_divisor): such a lane often asks many times.
 template <tuning Tuning>
 [[nodiscard]] GPUHEAP_HD constexpr unsigned span_pages(refill_input const& in) {
   unsigned const slots = static_cast<unsigned>(uint64_t{in.lanes} * in.warps >> in.lg_shards) + 1;
@@ -272,7 +275,8 @@ template <tuning Tuning>
       unsigned const eight_launches = pages_of(all * 8, in.page_shift);
       pages = eight_launches < 4 ? eight_launches : 4;
     }
-    unsigned const share = large ? 0 : in.held_pages / (Tuning.held_divisor << in.lg_shards);
+    unsigned const of_shard = in.held_pages >> in.lg_shards;
+    unsigned const share = !large ? of_shard / Tuning.held_divisor : in.is_alone ? of_shard / alone_held_divisor : 0;
     if (share > pages) pages = share;
   }
   // The bounds. A later one overrules an earlier one.

@@ -55,6 +55,7 @@ struct refills : partial_choice<Named> {
     refill_plan const plan = plan_refill<Tuning>({.slot_bytes = size_classes::slot_bytes(c),
                                                   .lanes = d.lanes(),
                                                   .is_uniform = d.is_uniform(),
+                                                  .is_alone = d.is_alone(),
                                                   .asked = asked,
                                                   .warps = warps,
                                                   .lg_shards = d.lg_shards(),
