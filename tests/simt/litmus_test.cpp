@@ -116,6 +116,24 @@ struct block_changes_hands {
   }
 };
 
+// A thread loads a word, fences, and sets a bit, and uses the loaded word only with the result of the bit's atomic. Another thread takes
+// the bit and changes the word. As a free that loads its span's shard word, and a reset that follows it.
+struct loaded_before_its_bit {
+  static constexpr unsigned roles = 2;
+  static constexpr char const* forbids = "a load sees what was written after the bit behind its fence";
+  GPUHEAP_FN static void run(unsigned role, instance const& in, uint64_t key, counts& c) {
+    if (role == 0) {
+      uint64_t const loaded = in.at(4).load(simt::relaxed);
+      simt::fence(simt::release);
+      uint64_t const before = in.at(0).fetch_or(4, simt::relay);
+      c.forbidden += before == 0 && loaded != 0;
+    } else if (uint64_t const place = poll([&] { return in.at(0).fetch_and(~uint64_t{4}, simt::relay) & 4; }); place != 0) {
+      ++c.seen;
+      in.at(place).store(key, simt::relaxed);
+    }
+  }
+};
+
 // A thing moves from one place to another within a bracket of the moves word. A search looks at the new place, then at the old one; if both
 // are empty, and the moves word was the same before and after, nothing was there.
 struct search_a_moving_thing {
@@ -234,6 +252,7 @@ TEST(Litmus, AClaimSeesWhatWasInstalled) { expect_never<claim_what_was_installed
 TEST(Litmus, AChainOfCountsPassesOnWhatWasReleased) { expect_never<pass_through_counts>(); }
 TEST(Litmus, AnAnsweredChangeComesBeforeItsCount) { expect_never<answered_before_counted>(); }
 TEST(Litmus, ABlockChangesHands) { expect_never<block_changes_hands>(); }
+TEST(Litmus, ALoadComesBeforeTheBitBehindItsFence) { expect_never<loaded_before_its_bit>(); }
 TEST(Litmus, ASearchMissesNothingThatMoves) { expect_never<search_a_moving_thing>(); }
 
 }  // namespace simt_test
