@@ -23,6 +23,15 @@ struct give_called {
   }
 };
 
+// Thread i frees pointer i of one of two heaps: of the second if bit i of `second` is set.
+struct give_called_in_two {
+  ref_t const* heaps;  // 2
+  void* const* pointers;
+  simt::lane_mask second;
+  gpuheap::free_status* out;
+  GPUHEAP_FN void operator()(unsigned i) const { out[i] = heaps[second >> i & 1].free_when_called(pointers[i]); }
+};
+
 class called_frees {
  public:
   explicit called_frees(heap_t& heap) : view_(std::vector<ref_t>{heap.ref()}) {}
@@ -74,6 +83,27 @@ TEST(CalledFree, FreesInAnyOrderAndInPartOfAWarp) {
     EXPECT_EQ(heap.stats().live_allocations, 0u);
     heap.check();
     EXPECT_EQ(heap.verify().problem, "");
+  }
+}
+
+// Heaps of one size and history have their blocks at equal places.
+TEST(CalledFree, FreesOfTwoHeapsInOneWarp) {
+  for (simt::lane_mask const second : {0xffff0000u, 0x55555555u, 0x80000000u}) {
+    heap_t a{32_MiB}, b{32_MiB};
+    device_array<ref_t> const views(std::vector<ref_t>{a.ref(), b.ref()});
+    auto const in_a = blocks_of(a, 32, 64), in_b = blocks_of(b, 32, 64);
+    std::vector<void*> mixed = in_a;
+    for (unsigned i = 0; i < 32; ++i) {
+      if ((second >> i & 1) != 0) mixed[i] = in_b[i];
+    }
+    device_array<void*> const pointers(mixed);
+    device_array<gpuheap::free_status> out(32);
+    gpuheap::launch(32, give_called_in_two{views.data(), pointers.data(), second, out.data()}, {.block_threads = 32});
+    EXPECT_EQ(how_many(out.read(), gpuheap::free_status::done), 32u);
+    EXPECT_EQ(a.stats().live_allocations, static_cast<unsigned>(simt::popcount(second)));
+    EXPECT_EQ(b.stats().live_allocations, 32u - static_cast<unsigned>(simt::popcount(second)));
+    EXPECT_EQ(a.verify().problem, "");
+    EXPECT_EQ(b.verify().problem, "");
   }
 }
 

@@ -135,14 +135,14 @@ class basic_sharded_spans {
     auto const found = at_.tag_of(page);
     sharded::layout::place at{};
     if (found.tag.is_slotted()) at = at_.locate(p, static_cast<unsigned>(page), found);
+    auto const map = at_.slots_of(at.page);
     unsigned const lane = simt::lane_id();
-    unsigned const page0 = simt::shuffle(simt::all_lanes, at.page, 0), slot0 = simt::shuffle(simt::all_lanes, at.slot, 0);
-    if (!simt::all_of(simt::all_lanes, at.exact() && at.page == page0 && at.slot == slot0 + lane)) return false;
+    if (!are_neighbours(simt::all_lanes, at, map, lane)) return false;
     status = free_status::done;
     marked m;
     structures::shard_word const claimed = claims_of(at);
     share const mine = share_of_neighbours(simt::all_lanes, at.slot % structures::slot_map::slots_per_word, lane);
-    if (mark_slots(simt::all_lanes, at, at_.slots_of(at.page), claimed, mine, true, false, m)) status = far(m);
+    if (mark_slots(simt::all_lanes, at, map, claimed, mine, true, false, m)) status = far(m);
     return true;
   }
   // Does the work of a free that mark() or free_neighbours() left, and returns the lane's status. All lanes of `here` call.
@@ -428,13 +428,17 @@ class basic_sharded_spans {
                                     unsigned b) {
     simt::lane_mask const me = simt::lane_mask{1} << simt::lane_id();
     unsigned const rank = here == simt::all_lanes ? simt::lane_id() : simt::popcount(here & (me - 1));
-    // A warp mostly frees together, and in the same order, the slots that it claimed together: consecutive ones, in one word or two. Each
-    // slot of all heaps has a `number` of its own: the n words of a span have 64 * n numbers, of which its slots, 63 * n at most, have the
-    // first. So numbers without a slot lie between the slots of two spans, and lanes with consecutive numbers free slots of one span.
+    // A warp mostly frees together, and in the same order, the slots that it claimed together: consecutive ones, in one word or two.
+    return are_neighbours(here, at, map, rank) ? share_of_neighbours(here, b, rank) : aggregate_any(here, at, map, w, b);
+  }
+  // Whether the lanes of `here` free consecutive slots of one span in the order of the lanes. `rank`: this lane's position in `here`.
+  //
+  // Each slot of all heaps has a `number` of its own: the n words of a span have 64 * n numbers, of which its slots, 63 * n at most, have
+  // the first. So numbers without a slot lie between the slots of two spans, and lanes with consecutive numbers free slots of one span.
+  [[nodiscard]] GPUHEAP_FN static bool are_neighbours(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map,
+                                                      unsigned rank) {
     simt::uint64_t const number = reinterpret_cast<simt::uint64_t>(map.words) * 8 + at.slot, of_first = number - rank;
-    if (simt::all_of(here, of_first == simt::shuffle(here, of_first, simt::lowest_bit(here)) && at.exact()))
-      return share_of_neighbours(here, b, rank);
-    return aggregate_any(here, at, map, w, b);
+    return simt::all_of(here, of_first == simt::shuffle(here, of_first, simt::lowest_bit(here)) && at.exact());
   }
   // The same for lanes of which some free no slot, or not the slot after that of the lane before.
   GPUHEAP_FN static share aggregate_any(simt::lane_mask here, sharded::layout::place const& at, structures::slot_map map, unsigned w,
