@@ -90,9 +90,20 @@ def test_everything_there(checkout: Checkout, programs: Path) -> None:
     checkout.settings = {"backend": "cuda"}
     ran = checkout.gpuheap("doctor")
     assert ran.returncode == 0
-    assert {finding["level"] for finding in findings(checkout).values()} == {"good"}
+    assert {what: finding["level"] for what, finding in findings(checkout).items() if finding["level"] != "good"} == {"run": "note", "host": "note"}
     assert "CUDA 13.0.88" in ran.stdout
     assert "149 GiB free of 150 GiB" in ran.stdout
+
+
+def test_libraries_for_unchanged_programs(checkout: Checkout, programs: Path) -> None:
+    found = findings(checkout)
+    for command, library in (("run", "libgpuheap_run.so"), ("host", "libgpuheap_host.so")):
+        assert found[command]["text"] == f"gpuheap {command} cannot run a program yet: {library} is not built"
+        assert f"--target gpuheap_{command}" in found[command]["advice"]
+    checkout.environment["GPUHEAP_HOST_LIBRARY"] = str(programs / "nowhere.so")
+    assert "GPUHEAP_HOST_LIBRARY is" in findings(checkout)["host"]["text"]
+    (programs / "nowhere.so").touch()
+    assert findings(checkout)["host"]["level"] == "good"
 
 
 def test_every_finding_is_one_line(checkout: Checkout) -> None:

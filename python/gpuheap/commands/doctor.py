@@ -32,8 +32,8 @@ class Finding:
 
 
 def examine(layout: Layout) -> list[Finding]:
-    """Every finding, in the order of a build: system, compilers, GPU, executables, the chosen backend."""
-    checks: list[Callable[[Layout], list[Finding]]] = [_python, _compiler, _cmake, _gpu, _toolkit, _executables, _backend]
+    """Every finding, in the order of a build: system, compilers, GPU, executables, the chosen backend, the libraries for unchanged programs."""
+    checks: list[Callable[[Layout], list[Finding]]] = [_python, _compiler, _cmake, _gpu, _toolkit, _executables, _backend, _libraries]
     return [finding for check in checks for finding in check(layout)]
 
 
@@ -164,6 +164,27 @@ def _backend(layout: Layout) -> list[Finding]:
     except UserError as error:
         return [Finding("backend", "problem", "none", str(error))]
     return [Finding("backend", "good", f"{executable.backend}: {executable.why}")]
+
+
+def _libraries(layout: Layout) -> list[Finding]:
+    """Whether `gpuheap run` and `gpuheap host` find the libraries that they load into a program. The benchmark needs neither."""
+    from gpuheap.host import launch
+    from gpuheap.serving import libraries
+
+    def of_run() -> list[Path]:
+        return [libraries.find_library(layout), libraries.find_provider(libraries.default_allocator(), layout)]
+
+    def of_host() -> list[Path]:
+        return [launch.find_library(layout)]
+
+    findings = []
+    for command, find in (("run", of_run), ("host", of_host)):
+        try:
+            findings.append(Finding(command, "good", ", ".join(layout.shown(path) for path in find())))
+        except UserError as error:
+            what, _, advice = str(error).partition(": ")
+            findings.append(Finding(command, "note", f"gpuheap {command} cannot run a program yet: {what}", advice))
+    return findings
 
 
 def _device_advice(error: str) -> str:
