@@ -40,6 +40,7 @@ refill_input lone_warp() {
           .all_pages = 131072,
           .free_pages = 65536,
           .held_pages = 0,
+          .ended_slots = 0,
           .has_partial = false,
           .others_idle = false,
           .failures = {}};
@@ -76,6 +77,7 @@ void for_all_inputs(Visit visit) {
               in.has_partial = (held & 1) != 0;
               for (bool const others : {false, true}) {
                 in.others_idle = others;
+                in.ended_slots = others ? gpuheap::structures::shard_word::max_slots : held;
                 for (bool const uniform : {false, sharded::is_uniform(lanes, lanes)}) {
                   in.is_uniform = uniform;
                   for (bool const alone : {false, lanes == 1}) {
@@ -158,6 +160,54 @@ TEST(ShardedPolicy, ASmallLaunchTakesEnoughForSeveralLikeIt) {
   EXPECT_EQ(sharded::span_pages<shipped>(in), 2000u) << "as much as the class holds";
   in.max_segments = 8;
   EXPECT_EQ(sharded::span_pages<shipped>(in), 512u) << "the longest span";
+}
+
+TEST(ShardedPolicy, ASmallLaunchThatIsRepeatedGetsALongerSpan) {
+  // 3125 warps ask for 768 bytes in four lanes on average. Three lanes plan two segments, and the launch needs a few slots more.
+  refill_input in = lone_warp();
+  in.slot_bytes = 768;
+  in.warps = 3125;
+  in.lanes = in.asked = 3;
+  in.is_uniform = false;
+  in.free_pages = 128 << 10;
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 2u);
+  in.held_pages = 128;
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 2u) << "the shard had no span";
+  EXPECT_FALSE(plan_refill<shipped>(in).wants_long_row) << "the shard had no span";
+  in.ended_slots = 128 * 65536 / 768;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 160u);
+  EXPECT_EQ(plan_refill<shipped>(in).segments, 3u);
+  EXPECT_TRUE(plan_refill<shipped>(in).wants_long_row);
+  in.has_partial = true;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 128u) << "the class has a partial span";
+  EXPECT_FALSE(plan_refill<shipped>(in).wants_long_row) << "the class has a partial span";
+  in.has_partial = false;
+  in.failures = reuse_failures{}.no_partial_span(in.launch);
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 128u) << "a later refill of the launch";
+  EXPECT_FALSE(plan_refill<shipped>(in).wants_long_row) << "a later refill of the launch";
+  in.failures = {};
+  in.lanes = 1;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), sharded::demanded_pages(in) * 4) << "four times the demand";
+  in.lanes = 3;
+  in.held_pages = 130;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 130u) << "the class holds another span";
+  EXPECT_TRUE(plan_refill<shipped>(in).wants_long_row) << "the class holds another span, which is not partial";
+  in.held_pages = 256;
+  in.lg_shards = 1;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 160u) << "two shards hold as much each";
+  in.lg_shards = 0;
+  in.held_pages = 128;
+  in.is_large_launch = true;
+  EXPECT_FALSE(plan_refill<shipped>(in).wants_long_row) << "a large launch";
+  EXPECT_EQ(sharded::span_pages<shipped>(in), sharded::demanded_pages(in)) << "a large launch";
+  in.is_large_launch = false;
+  in.lanes = in.asked = 32;
+  in.warps = 1000;
+  in.lg_shards = 1;
+  in.held_pages = 400;
+  in.ended_slots = 400 * 65536 / 768;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 200u) << "nearly all lanes ask";
+  EXPECT_FALSE(plan_refill<shipped>(in).wants_long_row) << "nearly all lanes ask";
 }
 
 TEST(ShardedPolicy, FewLanesThatAskForLongSlotsGetAShortSpan) {
@@ -509,9 +559,18 @@ TEST(ShardedPolicy, ARowIsFoundFromItsPlaceOn) {
   EXPECT_TRUE(is(sharded::find_row(0xff00, 4, 10, true), 10, 4));
   EXPECT_TRUE(is(sharded::find_row(0xff00, 4, 14, true), 8, 4)) << "none there: the lowest place";
   EXPECT_TRUE(is(sharded::find_row(0xff00, 9, 0, true), 0, 0));
-  EXPECT_TRUE(is(sharded::find_row(0xff00, 32, 0, false), 8, 8)) << "a quarter of it will do for a small launch";
+  EXPECT_TRUE(is(sharded::find_row(0xff00, 32, 0, false), 8, 8)) << "a quarter of it will do";
+  EXPECT_TRUE(is(sharded::find_row(0xff00, 32, 0, true), 0, 0)) << "a whole row";
   EXPECT_TRUE(is(sharded::find_row(0, 1, 0, false), 0, 0));
   EXPECT_TRUE(is(sharded::find_row(~std::uint64_t{0}, 64, 0, true), 0, 64));
+}
+TEST(ShardedPolicy, ASmallLaunchThatWantsALongRowLooksForAWholeOneFirst) {
+  EXPECT_TRUE(sharded::needs_whole_row(false, true, 0));
+  EXPECT_FALSE(sharded::needs_whole_row(false, true, 1));
+  EXPECT_FALSE(sharded::needs_whole_row(false, true, sharded::looks_for_row - 1)) << "the first look where memory is low";
+  EXPECT_FALSE(sharded::needs_whole_row(false, false, 0)) << "it wants no long row";
+  EXPECT_TRUE(sharded::needs_whole_row(true, false, 0));
+  EXPECT_TRUE(sharded::needs_whole_row(true, false, sharded::looks_for_row)) << "halves of a row are found by a smaller n";
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ constexpr unsigned lg_min_shards = 2;           // log2 of the shards that a lar
 constexpr unsigned lone_lane_segments = 1;      // segments of the span for a lane that asks alone, at most; k lanes: k * k times as many
 constexpr unsigned alone_held_divisor = 8;      // for a lane that asks alone, a span has at least 1/this of what its shard holds on average
 constexpr unsigned launches_per_span = 4;       // small launches that a new span lasts for, if they use one shard
+constexpr unsigned growth_divisor = 4;          // a small launch that is repeated gets a span longer by 1/this than the last one
 constexpr unsigned looks_for_row = 8;           // times that a refill finds its row in none of four leaves, before it accepts half of a row
 constexpr unsigned looks_for_half = 2;          // further such times, before it takes the slow path
 constexpr unsigned looks_for_idle = 8;          // times that a warp looks at four shard words in each lane for an idle span
@@ -191,6 +192,7 @@ struct refill_input {
   unsigned all_pages;       // pages of the heap
   unsigned free_pages;      // pages that belong to no span and to no large allocation
   unsigned held_pages;      // pages of the class's spans
+  unsigned ended_slots;     // slots of the span that is used up; 0 if the shard had none
   bool has_partial;         // the class may have a partial span
   bool others_idle;         // another class has an active span, and no refill of this launch has looked for an idle one in vain
   reuse_failures failures;  // the record of the class
@@ -204,6 +206,7 @@ struct refill_plan {
   bool reuses;            // the slow path samples partial spans before it claims unused memory
   bool memory_is_low;     // partial spans with few free slots are worth a reuse, and half of a row will do after one look
   bool finds_no_partial;  // this is the launch's first refill of the class, and there is no partial span
+  bool wants_long_row;    // the fast path looks once at further leaves for a row of all `segments`, before a shorter one will do
 };
 
 // Pages that hold `bytes` bytes.
@@ -248,6 +251,23 @@ template <tuning Tuning>
   return most < pages ? most : pages;
 }
 
+// Whether this is the launch's first refill of the class, and the class has no partial span.
+[[nodiscard]] GPUHEAP_HD constexpr bool is_first_without_partial(refill_input const& in) {
+  return !in.has_partial && !in.failures.in(in.launch);
+}
+// Whether a small launch, in which few lanes ask for the class, seems to repeat an earlier one whose blocks are all freed: the launch's
+// first refill of the class meets the end of a span that an earlier launch left, and the class has no partial span. This is false if the
+// launch has refilled the class before, or if the shard had no span. Where nearly all lanes ask, a span is made for several launches
+// anyway.
+[[nodiscard]] GPUHEAP_HD constexpr bool repeats_launch(refill_input const& in) {
+  return !in.is_large_launch && !is_of_one_class(in) && in.ended_slots != 0 && is_first_without_partial(in);
+}
+// Whether the class holds at most what it would hold if each shard that the launch uses had a span as long as the one that is used up. So
+// hardly any block of an earlier launch lies in another span.
+[[nodiscard]] GPUHEAP_HD constexpr bool holds_only_such_spans(refill_input const& in) {
+  return in.held_pages <= pages_of(uint64_t{in.ended_slots + 1} * in.slot_bytes, in.page_shift) << in.lg_shards;
+}
+
 // Pages that a new span should have. plan_refill() rounds them to whole segments where the fast path claims the span.
 //
 // The length assumes that every warp of the launch asks once as the caller's warp does. So one or two spans of each shard serve a burst,
@@ -278,6 +298,14 @@ template <tuning Tuning>
     unsigned const of_shard = in.held_pages >> in.lg_shards;
     unsigned const share = !large ? of_shard / Tuning.held_divisor : in.is_alone ? of_shard / alone_held_divisor : 0;
     if (share > pages) pages = share;
+    // A launch that is repeated needs more than the spans have. Without growth, every launch like it would meet the end of a span. Groups
+    // of few lanes misjudge their launch by a factor of about four at most, so a span does not grow beyond four times the demand.
+    if (repeats_launch(in) && holds_only_such_spans(in)) {
+      unsigned const there = in.held_pages >> in.lg_shards, longer = there + there / growth_divisor,
+                     most = demanded_pages(in) * launches_per_span;
+      unsigned const grown = longer < most ? longer : most;
+      if (grown > pages) pages = grown;
+    }
   }
   // The bounds. A later one overrules an earlier one.
   if (most_free < pages) pages = most_free;
@@ -315,7 +343,13 @@ template <tuning Tuning>
   unsigned const takes_over = may_take && (is_short || n != 0) ? demand : 0;
   // The fast path needs a whole segment that is free.
   bool const fast = !reuses && free_segments != 0 && !(takes_over != 0 && is_short);
-  return {pages, fast ? n : 0, takes_over, reuses, in.free_pages < in.all_pages / low_memory_divisor, first_refill && !in.has_partial};
+  return {.pages = pages,
+          .segments = fast ? n : 0,
+          .takes_over = takes_over,
+          .reuses = reuses,
+          .memory_is_low = in.free_pages < in.all_pages / low_memory_divisor,
+          .finds_no_partial = is_first_without_partial(in),
+          .wants_long_row = repeats_launch(in)};
 }
 
 // How well an idle span of `there` pages of another class serves a refill that takes over `pages` pages: 0 if it is too short, otherwise 1
@@ -369,10 +403,16 @@ struct row_place {
 struct free_row {
   unsigned first, length;  // 0 if there is no row
 };
-// Finds a row of n free segments in the leaf `free`: the first one from `bit` on, or else the lowest. A small launch accepts a quarter of
-// n.
-[[nodiscard]] GPUHEAP_HD constexpr free_row find_row(uint64_t free, unsigned n, unsigned bit, bool is_large_launch) {
-  uint64_t starts = structures::consecutive(free, is_large_launch ? n : (n + 3) / 4);
+// Whether only a whole row will do for a refill that has looked for one `looks` times in vain. A small launch accepts a shorter row: at
+// once, or after the first time if it wants a long one. A launch that is repeated would take the same short row each time, although longer
+// ones are free further on.
+[[nodiscard]] GPUHEAP_HD constexpr bool needs_whole_row(bool is_large_launch, bool wants_long_row, unsigned looks) {
+  return is_large_launch || (wants_long_row && looks == 0);
+}
+// Finds a row of n free segments in the leaf `free`, or of a quarter of n or more if it need not be `whole`: the first one from `bit` on,
+// or else the lowest.
+[[nodiscard]] GPUHEAP_HD constexpr free_row find_row(uint64_t free, unsigned n, unsigned bit, bool whole) {
+  uint64_t starts = structures::consecutive(free, whole ? n : (n + 3) / 4);
   uint64_t const above = starts & ~simt::low_bits(bit);
   if (above != 0) starts = above;
   if (starts == 0) return {0, 0};

@@ -67,6 +67,7 @@ struct refills : partial_choice<Named> {
                                                   .all_pages = this->pages_there,
                                                   .free_pages = free,
                                                   .held_pages = held,
+                                                  .ended_slots = old.num_slots(),
                                                   .has_partial = has_partial,
                                                   .others_idle = others != 0 && without_idle != simt::launch_id(),
                                                   .failures = {failures}});
@@ -86,7 +87,8 @@ struct refills : partial_choice<Named> {
     // A claim fails only if other threads have taken segments of the row. Of the claims that meet in a leaf, the first gets its row.
     GPUHEAP_NO_UNROLL
     for (unsigned passes = 0; passes < 32; ++passes) {
-      free_row const row = find_row(bits, n, bit, large);
+      bool const whole_row = needs_whole_row(large, plan.wants_long_row, looks);
+      free_row const row = find_row(bits, n, bit, whole_row);
       // Before a row will do that is too short for the launch, the slow path looks for an idle span.
       if (row.length < n && row.length << at.lg_pages < over && (row.length != 0 || looks == looks_for_row)) break;
       if (row.length == 0) {
@@ -97,7 +99,7 @@ struct refills : partial_choice<Named> {
         for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf(wrap(leaf + (j + 1) * place.step, leaves)).load(simt::relaxed);
         unsigned j = 0;
         // Ends: `j` rises to 3.
-        while (j < 3 && find_row(ahead[j], n, bit, large).length == 0) ++j;
+        while (j < 3 && find_row(ahead[j], n, bit, whole_row).length == 0) ++j;
         leaf = wrap(leaf + (j + 1) * place.step, leaves);
         bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
       } else {
