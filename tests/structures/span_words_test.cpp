@@ -165,6 +165,17 @@ TEST(ShardWord, ASlotIsNearTheFirstUnclaimedOneOfItsSpanOnly) {
   }
 }
 
+TEST(ShardWord, OnlyASpanWithRoomIsMostlyClaimed) {
+  auto const claimed = [](unsigned n) { return shard_word{shard_word::of_span(5, 10).bits + n}; };
+  for (bool const successor : {false, true}) {
+    for (unsigned n = 0; n < 30; ++n) EXPECT_EQ(claimed(n).mostly_claimed(5, successor), n >= (successor ? 2u : 5u) && n < 10) << n;
+    EXPECT_FALSE(claimed(7).mostly_claimed(6, successor));
+    EXPECT_FALSE(shard_word{}.mostly_claimed(0, successor)) << "idle";
+    EXPECT_FALSE(shard_word{shard_word::being_reset}.mostly_claimed(1, successor));
+    EXPECT_FALSE(shard_word{shard_word::of_reused(5, 10, 1).bits + 7}.mostly_claimed(5, successor));
+  }
+}
+
 TEST(ShardWord, AReusedSpanKeepsItsPageWordsAndClaimsPerWord) {
   test::rng random{5};
   for (unsigned i = 0; i < 20000; ++i) {
