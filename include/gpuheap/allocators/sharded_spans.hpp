@@ -106,8 +106,10 @@ class basic_sharded_spans {
   }
 
   // Frees p. A pointer that malloc did not return, or that was freed already, changes nothing and is reported. A second free is not
-  // detected in two cases: malloc has handed out the memory again, or another thread's free releases the memory's span at the same moment.
-  // The second free of memory that became unused, or whose span was reset, is reported as foreign.
+  // detected in three cases: malloc has handed out the memory again, or another thread's free releases or resets the memory's span at the
+  // same moment. A wrong free beside a reset, also one of a slot that is unclaimed, may leave the slot's bit or its group's count wrong,
+  // and malloc may then hand out a block twice. A free that excludes this would have to load the shard word again after its atomic. The
+  // second free of memory that became unused, or whose span was reset before, is reported as foreign.
   GPUHEAP_FN free_status free(void* p) const {
     return free(p, [](void*, free_status) {});
   }
@@ -373,7 +375,8 @@ class basic_sharded_spans {
   // Loads the shard word of the span in which this lane frees a slot; 0 if it frees none, or if the span has no unclaimed slot. The load is
   // in flight while the lanes find their shares.
   [[nodiscard]] GPUHEAP_FN structures::shard_word claims_of(sharded::layout::place const& at) const {
-    // relaxed: this lane's slot is live until the atomic that frees it, and until then no thread resets its span.
+    // relaxed: this lane's slot is live until the atomic that frees it, and until then no thread resets its span. The word means nothing to
+    // a wrong free, whose slot is not live: see free().
     if (!at.exact() || !at.tag.may_have_unclaimed()) return {};
     return {at_.shard(at.tag.size_class(), at.tag.shard()).load(simt::relaxed)};
   }

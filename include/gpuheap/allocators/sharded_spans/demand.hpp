@@ -28,7 +28,7 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::sharded {
 //   lanes         lanes that asked
 //   lg shards     log2 of the shards of the class that the launch uses for groups like this one
 //   lg alignment  each slot shall be aligned to 16 << this bytes
-//   alone         the group is one lane, and no other lane of the warp asked
+//   alone         the group is one lane, and no other lane of the warp asked in the same call
 //   uniform       the group has nearly all lanes of the warp that asked
 struct demand {
   unsigned bits = 0;

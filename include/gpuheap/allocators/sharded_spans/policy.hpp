@@ -180,7 +180,7 @@ struct refill_input {
   unsigned slot_bytes;      // bytes of a slot of the class
   unsigned lanes;           // lanes of the warp that asked for the class
   bool is_uniform;          // those are nearly all lanes of the warp that asked
-  bool is_alone;            // one lane of the warp asked, and no other
+  bool is_alone;            // one lane of the warp asked, and no other in the same call
   unsigned asked;           // slots for which threads wait now
   unsigned warps;           // warps of the launch
   unsigned lg_shards;       // log2 of the shards of the class that the launch uses for groups like this one
