@@ -163,6 +163,32 @@ TEST(Resets, OfSpansOfTwoHeapsInOneCall) {
   }
 }
 
+// The free that leaves no slot of a span live resets it, whichever shard holds the span.
+TEST(Resets, OfTheSpanOfEachShard) {
+  using many = warps_of<9>;
+  fixed_heap<many> heap{16 << 20};
+  auto const& at = heap.view.geometry();
+  unsigned const c = gpuheap::structures::size_classes::class_of(256);
+  auto const word_of = [&](unsigned k) { return gpuheap::structures::shard_word{at.shard(c, k).load(simt::relaxed)}; };
+  auto const blocks = take(heap.view, 64 * 32, 256);
+  std::vector<gpuheap::structures::shard_word> before;
+  for (unsigned k = 0; k < at.num_shards(); ++k) before.push_back(word_of(k));
+  for (void* p : blocks) {
+    EXPECT_EQ(give(heap.view, {p}, 1).front(), free_status::done);
+  }
+  unsigned reset = 0, others = 0;
+  for (unsigned k = 0; k < at.num_shards(); ++k) {
+    if (!before[k].mostly_claimed(before[k].page(), false)) continue;
+    ++reset;
+    others += k != 0;
+    EXPECT_EQ(word_of(k).next(), 0u) << "shard " << k;
+    EXPECT_EQ(word_of(k).page(), before[k].page()) << "shard " << k;
+  }
+  EXPECT_GT(reset, 1u);
+  EXPECT_GT(others, 0u);
+  EXPECT_EQ(heap.view.verify().problem, "");
+}
+
 // A warp's frees over the end of a word set bits of slots only. A flag `unlisted` in a span that was never partial would make every later
 // free of the word list the span.
 TEST(FreesOfWarps, SetNoBitThatHasNoSlot) {
