@@ -30,20 +30,9 @@ from gpuheap.paths import find_layout  # noqa: E402
 
 def measure(executable: Path, allocator: str, case: Case, point: Point, runs: int) -> tuple[dict[str, float], str]:
     """The medians of a point by metric, and "" or the reason why there are none."""
-    words = [
-        str(executable),
-        "--case",
-        case.name,
-        "--allocator",
-        allocator,
-        "--heap-bytes",
-        str(case.heap_bytes),
-        "--runs",
-        str(runs),
-        "--seed",
-        str(DEFAULT_SEED),
-    ]
-    words += ["--timeout-s", f"{case.timeout_s:g}", "--enough-s", f"{case.enough_s:g}", "--point", point.argument]
+    words = [str(executable), "--case", case.name, "--allocator", allocator, "--point", point.argument]
+    words += ["--heap-bytes", str(case.heap_bytes), "--runs", str(runs), "--seed", str(DEFAULT_SEED)]
+    words += ["--timeout-s", f"{case.timeout_s:g}", "--enough-s", f"{case.enough_s:g}"]
     try:
         ran = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=4 * case.timeout_s + 60, check=False)
     except subprocess.TimeoutExpired:
