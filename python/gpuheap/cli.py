@@ -17,6 +17,7 @@ from gpuheap.commands import merge as merge_command
 from gpuheap.commands import row_commands
 from gpuheap.commands import run as run_command
 from gpuheap.commands.data import app as data_commands
+from gpuheap.commands.group import Group
 from gpuheap.errors import EXIT_FAILED, UserError
 from gpuheap.host.commands import app as host_app
 from gpuheap.paths import Layout, find_layout
@@ -26,6 +27,7 @@ from gpuheap.terminal import print_json
 from gpuheap.units import parse_bytes
 
 app = typer.Typer(
+    cls=Group,
     help="gpuheap serves malloc in GPU kernels. This command measures allocators, reports results, and runs programs with gpuheap.",
     no_args_is_help=True,
     add_completion=False,

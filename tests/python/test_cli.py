@@ -165,6 +165,7 @@ def test_help_and_version() -> None:
         )
         assert ran.returncode == 0, arguments
         assert ran.stdout
+        assert "<bool>" not in ran.stdout, "a flag takes no value"
 
 
 def test_the_version_is_the_librarys() -> None:

@@ -6,10 +6,11 @@ from typing import Annotated
 
 import typer
 
+from gpuheap.commands.group import Group
 from gpuheap.units import format_bytes
 
 # Each command imports the modules that it needs. Imports at the top of this file would double the import time of all other commands.
-app = typer.Typer(help="Fetch graphs of the literature from the SuiteSparse Matrix Collection.", no_args_is_help=True)
+app = typer.Typer(cls=Group, help="Fetch graphs of the literature from the SuiteSparse Matrix Collection.", no_args_is_help=True)
 
 
 @app.command("get")

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from gpuheap.commands.group import Group
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.files import replace_file
 from gpuheap.paths import find_layout
@@ -17,6 +18,7 @@ from gpuheap.terminal import console as _console
 from gpuheap.terminal import print_json
 
 app = typer.Typer(
+    cls=Group,
     help="Trace the allocations, copies and launches of an unchanged CUDA program, report them, and serve its memory from pools.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
