@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -37,9 +38,14 @@ def measure(executable: Path, allocator: str, case: Case, point: Point, runs: in
         ran = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=4 * case.timeout_s + 60, check=False)
     except subprocess.TimeoutExpired:
         return {}, "has not ended"
+    except OSError as error:
+        return {}, f"does not start: {error.strerror}"
     for line in ran.stdout.splitlines():
-        said = json.loads(line) if line.startswith("{") else {}
-        if "status" in said:
+        try:
+            said = json.loads(line)
+        except ValueError:
+            continue  # not a line of the protocol
+        if isinstance(said, dict) and "status" in said:
             rows = {row["metric"]: statistics.median(row["samples"]) for row in said.get("rows", []) if row["samples"]}
             return rows, "" if said["status"] == "ok" else f"{said['status']}: {said.get('reason', '')}"
     last = (ran.stderr.strip().splitlines() or ["says nothing"])[-1]
@@ -74,7 +80,7 @@ def builds_of(words: Sequence[str]) -> dict[str, Path]:
 def compare(asked: argparse.Namespace, builds: dict[str, Path]) -> int:
     suites = load_suites(find_layout())
     begin, failed = time.monotonic(), False
-    with open(asked.jsonl, "a") if asked.jsonl else open("/dev/null", "w") as log:
+    with open(asked.jsonl or os.devnull, "a") as log:
         for suite, names in select(suites, asked.targets):
             if suite.programs:
                 raise UserError(f"the suite '{suite.name}' runs whole programs, not cases of gpuheap-bench: measure it by gpuheap bench {suite.name}")
@@ -117,7 +123,12 @@ def main() -> int:
     try:
         if not asked.targets:
             raise UserError("no point is named: add -- and a suite or SUITE/CASE, as -- stress heap/alloc_single")
+        if asked.rounds < 1 or (asked.runs is not None and asked.runs < 1):
+            raise UserError("--rounds and --runs are numbers from 1 on")
         return compare(asked, builds_of(asked.builds))
+    except OSError as error:
+        print(f"side_by_side: {error.filename}: {error.strerror}: name a file that can be written", file=sys.stderr)
+        return 2
     except UserError as error:
         print(f"side_by_side: {error}", file=sys.stderr)
         return 2

@@ -42,6 +42,14 @@ def test_a_point_that_fails_is_told_and_the_others_go_on(checkout: Checkout) -> 
     assert ran.returncode == 1
     assert "after exit code 3: its reason" in ran.stderr
     assert "before" in ran.stdout
+    broken.chmod(0o644)
+    ran = compare(checkout, f"before={checkout.bench}", f"after={broken}", "--", "mini/churn")
+    assert ran.returncode == 1
+    assert "after does not start: Permission denied" in ran.stderr
+    broken.write_text("#!/bin/sh\necho '{ no JSON'\n")
+    broken.chmod(0o755)
+    ran = compare(checkout, f"before={checkout.bench}", f"after={broken}", "--", "mini/churn")
+    assert "after exit code 0: says nothing" in ran.stderr
 
 
 def test_mistakes_are_one_line(checkout: Checkout, tmp_path: Path) -> None:
@@ -53,6 +61,8 @@ def test_mistakes_are_one_line(checkout: Checkout, tmp_path: Path) -> None:
         ((one, "gpuheap-bench", "--", "mini"), "'gpuheap-bench' names no build"),
         ((one, one, "--", "mini"), "two builds are called 'before'"),
         ((one, other, "--", "nothing"), "unknown suite or case 'nothing'"),
+        ((one, other, "--rounds", "0", "--", "mini"), "numbers from 1 on"),
+        ((one, other, "--jsonl", str(tmp_path), "--", "mini"), f"{tmp_path}: Is a directory"),
     ):
         ran = compare(checkout, *words)
         assert (ran.returncode, ran.stdout) == (2, "")
