@@ -105,6 +105,7 @@ struct claim_extents {
   unsigned rounds;
   unsigned* misplaced;
   unsigned* served;
+  unsigned most;  // pages of the longest extents
 
   struct extent {
     unsigned first, n;
@@ -113,7 +114,7 @@ struct claim_extents {
     test::rng random{i};
     extent held[2]{};
     for (unsigned round = 0; round < rounds; ++round) {
-      unsigned const n = 1 + random.below(random.below(4) == 0 ? 400 : 40), alignment = 1u << random.below(4);
+      unsigned const n = 1 + random.below(random.below(4) == 0 ? most : 40), alignment = 1u << random.below(4);
       unsigned const first = claims.map.claim_extent(n, alignment, 0, claims.relocations);
       if (first == segment_map::none) continue;
       if (first % alignment != 0 || first + n > claims.map.num_segments << claims.map.lg_pages) count(misplaced);
@@ -184,12 +185,12 @@ std::string pages_change_hands(unsigned threads, unsigned num_segments, unsigned
   return problems;
 }
 
-std::string extents_change_hands(unsigned threads, unsigned num_segments, unsigned lg_pages, unsigned rounds) {
+std::string extents_change_hands(unsigned threads, unsigned num_segments, unsigned lg_pages, unsigned rounds, unsigned most = 400) {
   map_memory map(num_segments, lg_pages);
   unsigned const num_pages = num_segments << lg_pages;
   cell_memory cells(num_pages);
   test::device_array<unsigned> misplaced(1), served(1);
-  gpuheap::launch(threads, claim_extents{{map.view(), map.relocations()}, cells.view(), rounds, misplaced.data(), served.data()},
+  gpuheap::launch(threads, claim_extents{{map.view(), map.relocations()}, cells.view(), rounds, misplaced.data(), served.data(), most},
                   {.block_threads = 64});
   std::string problems = map.problem() + cells.problem();
   require(problems, misplaced.first() == 0, "an extent was not aligned, or beyond the map");
@@ -231,6 +232,11 @@ TEST(SegmentMapContention, ExtentsHaveOneOwnerAndAllComeBack) {
   expect_passes(1000, [] { return extents_change_hands(explored_threads, 20, 4, 6); });
   expect_passes(2000, [] { return extents_change_hands(8, 3, 2, 12); });
   expect_passes(1000, [] { return extents_change_hands(6, 12, 6, 8); });
+}
+TEST(SegmentMapContention, ExtentsOfManyLeavesHaveOneOwnerAndAllComeBack) {
+  EXPECT_EQ(extents_change_hands(256, 5000, 0, 4, 2000), "");
+  expect_passes(400, [] { return extents_change_hands(6, 1500, 0, 4, 1200); });
+  expect_passes(400, [] { return extents_change_hands(4, 700, 1, 6, 1400); });
 }
 TEST(SegmentMapContention, NothingIsLeftWhenAllAreRefused) {
   EXPECT_EQ(nothing_is_left(many_threads / 4, 4485, 2), "");

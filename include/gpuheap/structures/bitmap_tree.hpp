@@ -279,15 +279,53 @@ struct bitmap_tree {
     }
     return none;
   }
-  // Sets n neighbouring bits from `first` on.
-  GPUHEAP_FN void set_run(unsigned first, unsigned n) const {
-    // Ends: `bit` rises.
+  // Sets n neighbouring bits from `first` on. The thread waits once for each level of the tree, not once for each leaf. Any thread.
+  GPUHEAP_COLD void set_run(unsigned first, unsigned n) const {
+    if (n == 0) return;
+    unsigned const begin = first / 64, end = (first + n - 1) / 64 + 1;
+    simt::fence(simt::release);
+    // relay: comes after the fence, and after what earlier changes of the leaf published.
     GPUHEAP_NO_UNROLL
-    for (unsigned bit = first; bit != first + n;) {
-      unsigned const i = bit / 64;
-      set_mask(i, bits_of_run(i, bit, first + n));
-      bit = (i + 1) * 64 < first + n ? (i + 1) * 64 : first + n;
+    for (unsigned i = begin; i != end; ++i) leaf(i).fetch_or(bits_of_run(i, first, first + n), simt::relay);
+    // consume_release, both: each comes after the level below; see the head of this file.
+    GPUHEAP_NO_UNROLL
+    for (unsigned m = begin / 64; m * 64 < end; ++m) mid(m).fetch_or(bits_of_run(m, begin, end), simt::consume_release);
+    GPUHEAP_NO_UNROLL
+    for (unsigned m = begin / 64; m * 64 < end && num_tops() != 0; ++m) top(m / 64).fetch_or(word{1} << (m % 64), simt::consume_release);
+  }
+  // Takes n neighbouring bits from `first` on: all, or none and returns false. The summaries stay as they are, as after take_leaf_only().
+  // The thread waits once for four leaves. Any thread.
+  GPUHEAP_FN bool take_run_leaves_only(unsigned first, unsigned n) const {
+    constexpr unsigned at_once = 4;
+    unsigned const begin = first / 64, last = (first + n - 1) / 64;
+    word const in_first = ~simt::low_bits(first % 64), in_last = simt::low_bits((first + n - 1) % 64 + 1);
+    auto const wanted_of = [&](unsigned i) {
+      return i > last ? word{0} : (i == begin ? in_first : ~word{0}) & (i == last ? in_last : ~word{0});
+    };
+    // release: this thread's earlier accesses, for the next thread that changes a leaf.
+    simt::fence(simt::release);
+    // Ends: `i` rises.
+    GPUHEAP_NO_UNROLL
+    for (unsigned i = begin; i <= last; i += at_once) {
+      // Loops of fixed length, which the compiler unrolls: the four atomics are in flight together.
+      word before[at_once], missing = 0;
+      for (unsigned k = 0; k != at_once; ++k) {
+        word const wanted = wanted_of(i + k);
+        // relay: comes after the fence, and after the setter.
+        before[k] = wanted != 0 ? leaf(i + k).fetch_and(~wanted, simt::relay) : 0;
+      }
+      for (unsigned k = 0; k != at_once; ++k) missing |= wanted_of(i + k) & ~before[k];
+      if (missing == 0) continue;
+      GPUHEAP_NO_UNROLL
+      for (unsigned k = 0; k != at_once; ++k) {
+        // Chooses by comparisons, so that the array stays in registers.
+        word const got = wanted_of(i + k) & (k == 0 ? before[0] : k == 1 ? before[1] : k == 2 ? before[2] : before[3]);
+        if (got != 0) set_mask(i + k, got);
+      }
+      if (i * 64 > first) set_run(first, i * 64 - first);
+      return false;
     }
+    return true;
   }
   // Takes the highest n (> 0) neighbouring set bits and returns the lowest of them, or none. Two threads may each take a part of the bits
   // that the other wants, and both fail. If that must not happen, the callers take turns.

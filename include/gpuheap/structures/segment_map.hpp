@@ -12,7 +12,7 @@
 //
 // An extent is any number of contiguous pages. Its owner owns each segment that it covers entirely as a whole, and pages of a broken
 // segment at either end. A claim of an extent takes one fetch_and for each leaf of `whole` and for each end, and gets all of the extent or
-// nothing.
+// nothing. A thread waits once for four leaves, since an extent may cover hundreds of them.
 //
 // For a moment, searches cannot find bits that a claim puts back, free pages whose segment changes between broken and whole, or bits below
 // a summary bit that is being cleared. All these changes happen during a relocation.
@@ -143,7 +143,7 @@ struct segment_map {
     // Ends: `next_leaf` falls to 0. Each of at most `most_losses` lost races raises it once.
     GPUHEAP_NO_UNROLL
     while (search.next_leaf != 0) {
-      unsigned const got = look_in_leaf(search, --search.next_leaf);
+      unsigned const got = whole_leaves_follow(search) ? add_leaves(search) : look_in_leaf(search, --search.next_leaf);
       if (got != none) return got;
     }
     return none;
@@ -236,10 +236,6 @@ struct segment_map {
     return simt::global_ref<simt::uint32_t>{marks[simt::size_t{s} * mark_stride]};
   }
   [[nodiscard]] GPUHEAP_HD word all_pages() const { return simt::low_bits(pages_per_segment()); }
-  [[nodiscard]] GPUHEAP_FN static word row_mask(unsigned first, unsigned n) {
-    unsigned const in_leaf = 64 - first % 64;
-    return simt::low_bits(n < in_leaf ? n : in_leaf) << (first % 64);
-  }
   [[nodiscard]] GPUHEAP_FN unsigned subtract_free(unsigned n) const {
     // relaxed: a hint. The claim itself is ordered by its word.
     return simt::global_ref<unsigned>{*num_free}.fetch_sub(n, simt::relaxed) - n;
@@ -257,6 +253,24 @@ struct segment_map {
     // each success of one of them.
     static constexpr unsigned most_losses = 4;
   };
+  // Whether the search has free pages down to the end of a leaf, lacks `leaves_at_once` leaves or more, and finds all segments of the next
+  // leaves whole.
+  static constexpr unsigned leaves_at_once = 4;
+  [[nodiscard]] GPUHEAP_FN bool whole_leaves_follow(extent_search const& search) const {
+    if (search.length == 0 || search.next_leaf < leaves_at_once) return false;
+    if (search.n - search.length < (leaves_at_once * 64) << lg_pages) return false;
+    // relaxed: a guess at what take_extent will find. A loop of fixed length, which the compiler unrolls: the loads are in flight together.
+    word all = ~word{0};
+    for (unsigned k = 1; k <= leaves_at_once; ++k) all &= whole.leaf(search.next_leaf - k).load(simt::relaxed);
+    return all == ~word{0};
+  }
+  // Adds these leaves to the row of the search. Returns the claimed first page or none.
+  [[nodiscard]] GPUHEAP_FN unsigned add_leaves(extent_search& search) const {
+    search.next_leaf -= leaves_at_once;
+    unsigned const got = try_row(search, search.next_leaf * 64 << lg_pages, (leaves_at_once * 64) << lg_pages);
+    search.lost = false;
+    return got;
+  }
   // Searches leaf i, from its highest segment down, for free pages that complete the extent. Returns the claimed first page or none.
   [[nodiscard]] GPUHEAP_FN unsigned look_in_leaf(extent_search& search, unsigned i) const {
     // relaxed, all: guesses at what take_extent will find.
@@ -323,19 +337,16 @@ struct segment_map {
   // ---- segments
   // Takes all of the extent or nothing. Leaves that the call empties keep their summary bits: other threads' occasional reads of empty
   // leaves cost less than clearing many bits. Called during a relocation.
-  GPUHEAP_FN bool take_extent(unsigned first, unsigned n, relocation_count relocations) const {
+  [[nodiscard]] GPUHEAP_FN bool take_extent(unsigned first, unsigned n, relocation_count relocations) const {
     unsigned taken = 0;
-    // Ends: `taken` rises, by one leaf of the extent or one end in each pass.
+    // Ends: `taken` rises: by one end, by all whole segments, by the other end.
     GPUHEAP_NO_UNROLL
     while (taken != n) {
       part const here = part_at(first + taken, n - taken);
       unsigned got = 0;
       if (here.mask == all_pages()) {
-        word const mask = row_mask(here.segment, (n - taken) >> lg_pages);
-        // consume_release: as in bitmap_tree::take_mask.
-        word const had = whole.leaf(here.segment / 64).fetch_and(~mask, simt::consume_release) & mask;
-        if (had == mask) got = simt::popcount(mask) << lg_pages;
-        if (had != mask && had != 0) whole.set_mask(here.segment / 64, had);
+        unsigned const row = (n - taken) >> lg_pages;
+        if (whole.take_run_leaves_only(here.segment, row)) got = row << lg_pages;
       } else if (take_part(here.segment, here.mask)) {
         got = here.pages;
       }
@@ -348,19 +359,19 @@ struct segment_map {
     note_free(subtract_free(n));
     return true;
   }
-  // Makes n pages from `first` on free: whole segments by their leaves, the pages of broken segments by put_mask().
+  // Makes n pages from `first` on free: whole segments by set_run(), the pages of broken segments by put_mask().
   GPUHEAP_COLD void put_pages(unsigned first, unsigned n, relocation_count relocations) const {
-    // Ends: `n` falls, by the segments of one leaf or the pages of one segment in each pass.
+    // Ends: `n` falls: by one end, by all whole segments, by the other end.
     GPUHEAP_NO_UNROLL
     while (n != 0) {
       part const here = part_at(first, n);
       unsigned done = here.pages;
       if (here.mask == all_pages()) {
-        word const mask = row_mask(here.segment, n >> lg_pages);
         // The n pages may be all pages of one broken segment. relaxed: the release below orders the store.
         if (marks != nullptr) mark_of(here.segment).store(0, simt::relaxed);
-        whole.set_mask(here.segment / 64, mask);
-        done = simt::popcount(mask) << lg_pages;
+        unsigned const row = n >> lg_pages;
+        whole.set_run(here.segment, row);
+        done = row << lg_pages;
       } else if (put_mask(here.segment, here.mask)) {
         relocations.begin();
         rejoin(here.segment);
