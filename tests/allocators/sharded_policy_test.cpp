@@ -520,7 +520,7 @@ TEST(ShardedPolicy, TheRowsOfSeveralShardsLieSideBySide) {
   for (unsigned const n : {1u, 3u, 16u, 64u}) {
     std::set<unsigned> taken;
     for (unsigned k = 0; k < 16; ++k) {
-      sharded::row_place const place = sharded::place_row(n, 20, k, 16, 100, std::uint64_t{1} << 5, false, true);
+      sharded::row_place const place = sharded::place_row(n, 20, k, 16, 4, 100, std::uint64_t{1} << 5, false, true);
       for (unsigned i = 0; i < n; ++i) EXPECT_TRUE(taken.insert(place.leaf * 64 + place.bit + i).second) << n << " segments, shard " << k;
       EXPECT_LE(place.bit + n, 64u);
     }
@@ -531,10 +531,9 @@ TEST(ShardedPolicy, EveryPlaceLiesInTheTree) {
   for (unsigned leaves = 1; leaves <= 4096; leaves = leaves == 200 ? 4096 : leaves + 1) {
     for (unsigned c = 0; c < classes::count; c += 7) {
       for (unsigned const k : {0u, c % 16, 15u}) {
-        ASSERT_LT(sharded::first_leaf(c, k, leaves), leaves);
         for (bool const apart : {false, true}) {
           for (std::uint64_t const low : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << ((leaves - 1) % 64)}) {
-            sharded::row_place const place = sharded::place_row(1 + c % 64, c, k, 16, leaves, low, apart, !apart && k % 2 == 0);
+            sharded::row_place const place = sharded::place_row(1 + c % 64, c, k, 16, 4, leaves, low, apart, !apart && k % 2 == 0);
             ASSERT_LT(place.leaf, leaves);
             ASSERT_LT(place.bit, 64u);
             ASSERT_TRUE(place.step >= 1 && (place.step < leaves || leaves == 1));

@@ -283,6 +283,7 @@ struct bitmap_tree {
   GPUHEAP_COLD void set_run(unsigned first, unsigned n) const {
     if (n == 0) return;
     unsigned const begin = first / 64, end = (first + n - 1) / 64 + 1;
+    if (end - begin == 1) return set_mask(begin, bits_of_run(begin, first, first + n));
     simt::fence(simt::release);
     // relay: comes after the fence, and after what earlier changes of the leaf published.
     GPUHEAP_NO_UNROLL

@@ -55,6 +55,7 @@ constexpr unsigned growth_divisor = 4;          // a small launch that is repeat
 constexpr unsigned looks_for_row = 8;           // times that a refill finds its row in none of four leaves, before it accepts half of a row
 constexpr unsigned looks_for_half = 2;          // further such times, before it takes the slow path
 constexpr unsigned looks_for_idle = 8;          // times that a warp looks at four shard words in each lane for an idle span
+constexpr unsigned lg_places_per_row = 2;       // log2 of the places for each row of a class, if the rows of several classes lie apart
 constexpr unsigned min_segment_pages = 52;      // a new span of fewer pages shares a segment with other spans
 constexpr unsigned borrowed_classes = 2;        // size classes above its own in which a request looks for a slot rather than wait
 constexpr unsigned segment_round_up = 48;       // a remainder of 64 - this pages or more becomes another segment
@@ -362,14 +363,6 @@ template <tuning Tuning>
 
 // ---- the place of a new span
 
-// The leaf of the tree of whole segments at which large launches look first, for shard k of class c. The shards of a class begin in
-// different leaves, since claims of one leaf contend. Classes of slots below 1 KiB begin in the first quarter of the leaves, so that the
-// other classes find entirely free leaves.
-[[nodiscard]] GPUHEAP_HD constexpr unsigned first_leaf(unsigned c, unsigned k, unsigned leaves) {
-  unsigned const i = ((c * 0x9e3779b9u >> 16) + (leaves < 16 ? k : k * (leaves >> 4))) % leaves;
-  return size_classes::slot_bytes(c) < 1024 ? i / 4 : leaves / 4 + i - (i + 3) / 4;
-}
-
 // Where the fast path looks for a row of n segments: first in `leaf`, from `bit` on; if that is taken, `step` leaves further on, and so
 // forth.
 struct row_place {
@@ -377,20 +370,22 @@ struct row_place {
 };
 // x modulo `leaves`, without a division in the common case.
 [[nodiscard]] GPUHEAP_HD constexpr unsigned wrap(unsigned x, unsigned leaves) { return x < leaves ? x : x % leaves; }
-// The place for shard k of class c. `low_leaves`: a bit for each of the first 64 leaves that may have a free segment.
+// The place for shard k of class c, of which the launch uses 2^lg_shards shards. `low_leaves`: a bit for each of the first 64 leaves that
+// may have a free segment.
 //
-// Where the lanes of a large launch ask for several classes, the rows lie `apart`: each class and shard begins in another leaf, since
-// claims of one leaf contend. Otherwise memory is taken from the lowest place on. If the launch uses several shards, their rows then lie
-// `side_by_side`: 64 / n in a leaf.
-[[nodiscard]] GPUHEAP_HD constexpr row_place place_row(unsigned n, unsigned c, unsigned k, unsigned num_shards, unsigned leaves,
-                                                       uint64_t low_leaves, bool apart, bool side_by_side) {
-  row_place place{apart || low_leaves == 0 ? first_leaf(c, k, leaves) : wrap(simt::lowest_bit(low_leaves), leaves)};
-  if (side_by_side) {
-    unsigned const rows = 64 / n, leaves_before = k / rows, step = wrap(num_shards / rows, leaves);
-    if (low_leaves != 0) place.leaf = wrap(place.leaf + leaves_before, leaves);
-    place.bit = (k - leaves_before * rows) * n;
-    if (step != 0) place.step = step;
-  }
+// Memory is taken from the lowest place on, so that the addresses of a launch stay close together. If a launch uses several shards, the
+// rows of a class lie `side_by_side`: 64 / n in a leaf. Where the lanes of a large launch ask for several classes, the rows of these
+// classes would meet, and claims that try the same bits contend. Then the rows lie `apart`: each at one of a few times as many places.
+[[nodiscard]] GPUHEAP_HD constexpr row_place place_row(unsigned n, unsigned c, unsigned k, unsigned num_shards, unsigned lg_shards,
+                                                       unsigned leaves, uint64_t low_leaves, bool apart, bool side_by_side) {
+  unsigned const hash = (c * 16 + k) * 0x9e3779b9u;
+  row_place place{low_leaves == 0 ? (hash >> 16) % leaves : wrap(simt::lowest_bit(low_leaves), leaves)};
+  if (!apart && !side_by_side) return place;
+  unsigned const rows = 64 / n, row = apart ? hash >> (32 - lg_places_per_row - lg_shards) : k, leaves_before = row / rows,
+                 step = wrap(num_shards / rows, leaves);
+  if (low_leaves != 0) place.leaf = wrap(place.leaf + leaves_before, leaves);
+  place.bit = (row - leaves_before * rows) * n;
+  if (!apart && step != 0) place.step = step;
   return place;
 }
 
