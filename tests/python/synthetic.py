@@ -25,7 +25,6 @@ from gpuheap.formats.suites import Case, Suite, load_suites  # noqa: E402
 from gpuheap.judging.judge import grids_of  # noqa: E402
 from gpuheap.metrics import METRICS  # noqa: E402
 from gpuheap.paths import Layout  # noqa: E402
-from gpuheap.running.plan import CASES_ON_NEW_HEAPS  # noqa: E402
 
 SIZES = sorted({*range(16, 257, 16), *(2**k + d for k in range(9, 14) for d in (-4, 0, 4))})
 THREADS = [2**k for k in range(21)]
@@ -75,7 +74,11 @@ def write_evaluation(root: Path) -> int:
     return len(lines)
 
 
-PROCESS_WIDE = ("cuda_malloc", "xmalloc", "halloc", "fdgmalloc", "dynasoar", *(name for name in ALLOCATORS if name.startswith("ouroboros")))
+# Those that do not tell how many bytes a request takes.
+TELL_NO_BYTES = (
+    *("atomic_malloc", "coalesce_block_map", "coalesce_warp_map", "cuda_malloc", "dynasoar", "halloc"),
+    *(name for name in ALLOCATORS if name.startswith("ouroboros")),
+)
 Value = Callable[[str, Mapping[str, str], str], Sequence[float]]  # of an allocator, at a point, of a metric
 
 
@@ -86,15 +89,17 @@ def allocators_of(suite: Suite, case: Case) -> list[str]:
 
 def cannot(case: str, allocator: str, fields: Mapping[str, str]) -> bool:
     """Whether an allocator does not support a point."""
-    if allocator in PROCESS_WIDE and (case in CASES_ON_NEW_HEAPS or fields.get("state") == "cold"):
+    if allocator == "atomic_wrap_malloc" and case.startswith(("fragmentation", "utilisation", "graph")):
         return True
     if fields.get("upstream") == "sharded_spans" and not allocator.startswith("coalesce"):
         return True
     return allocator == "fdgmalloc" and case.startswith(("graph", "kdtree", "churn"))
 
 
-def metrics_at(case: Case, fields: Mapping[str, str]) -> list[str]:
-    """Those of a case that its points have: some belong to one phase of it."""
+def metrics_at(case: Case, allocator: str, fields: Mapping[str, str]) -> list[str]:
+    """Those of a case that a point has: some belong to one phase of the case, and some to the allocators that tell them."""
+    if case.name == "fragmentation" and allocator in TELL_NO_BYTES:
+        return [metric for metric in case.metrics if metric != "internal_fragmentation"]
     if case.name == "registers":
         return [metric for metric in case.metrics if metric in (f"registers_{fields['which']}", "stack_bytes", "spill_bytes")]
     if case.name == "graph_skewed":
@@ -126,7 +131,7 @@ def rows_of_suites(suites: Mapping[str, Suite], value: Value, late: Callable[[st
                         rows.append(Row(*where, _with(point.parameter, "reason=no result within 60 s"), "", "", None, 0, "timeout"))
                         continue
                     failures = 0
-                    for metric in metrics_at(case, point.fields):
+                    for metric in metrics_at(case, name, point.fields):
                         values = tuple(float(f"{each:.6g}") for each in value(name, point.fields, metric))
                         rows.append(Row(*where, point.parameter, metric, METRICS[metric].unit, summarise(values), len(values), "ok", values))
     return rows

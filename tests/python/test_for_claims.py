@@ -15,7 +15,7 @@ from fake_checkout import Checkout
 from handmade import HEAD
 
 from gpuheap.formats.results import read_table
-from gpuheap.judging.needs import _in_batches
+from gpuheap.judging.needs import How, _in_batches, _needed
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 
@@ -221,3 +221,26 @@ def test_where_minutes_may_end_a_run_baselines_come_last(checkout: Checkout) -> 
 
 def test_minutes_of_nothing_are_refused(checkout: Checkout, error_line: ErrorLine, tmp_path: Path) -> None:
     assert "--minutes" in error_line(checkout.gpuheap("bench", "mini", "--minutes", "0"))
+
+
+def point_of(reason: str, verdict: str = "undecided", about_endings: bool = False) -> Any:
+    """How a point that ran out of time for this reason is measured again."""
+    case = SimpleNamespace(runs=20, timeout_s=3.0, enough_s=0.5)
+    row = SimpleNamespace(status="timeout", reason=reason, runs=0, values=())
+    return _needed(SimpleNamespace(case=case), [row], verdict, about_endings)  # type: ignore[arg-type,list-item]
+
+
+def test_a_point_that_says_how_long_it_takes_gets_that_time() -> None:
+    assert point_of("no result within 3 s") == How(20, 12.0, "ended")
+    assert point_of("would take about 6 s, longer than the 3 s that a point has") == How(20, 12.0, "ended")
+    assert point_of("would take about 12 s, longer than the 3 s that a point has") == How(20, 18.0, "ended")
+    # A run that warms up comes before the run that counts.
+    assert point_of("one run of 100 batches would take about 120 s, longer than the 3 s that a point has") == How(20, 360.0, "far")
+    assert point_of("2 of 5 runs, each in a process of its own, within 3 s") == How(20, 12.0, "ended")
+    assert point_of("1 % of the heap were in blocks after 2 s: it would take about 794 s, longer than the 3 s that a point has") is None
+
+
+def test_for_a_claim_on_endings_a_limit_that_counts_is_enough() -> None:
+    long = "one run of 100 batches would take about 120 s, longer than the 3 s that a point has"
+    assert point_of(long, "not measured", about_endings=True) == How(20, 10.0, "ended")
+    assert point_of(long.replace("the 3 s", "the 12 s"), "undecided", about_endings=True) is None

@@ -76,6 +76,14 @@ def test_first_runs_have_one_limit_together(bench: Checkout, monkeypatch: pytest
     assert reason(events, 0).endswith("of 20 runs, each in a process of its own, within 1 s")
 
 
+def test_first_runs_end_before_their_limit_with_the_fewest_that_count(bench: Checkout, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.settings["delay_s"] = 0.15
+    events = run(bench, monkeypatch, {}, timeout_s=1.6, first_runs=20)
+    assert statuses(events) == ["ok"] * 5
+    samples = [len(event.result.measurements[0].samples) for event in events if isinstance(event, PointEnded)]
+    assert all(5 <= count < 10 for count in samples), samples
+
+
 @pytest.mark.parametrize(
     ("fault", "status", "words"),
     [

@@ -12,13 +12,14 @@ from gpuheap.formats.results import Key, Row, point_key, split_parameter
 from gpuheap.formats.suites import FEWEST_RUNS
 from gpuheap.judging.evidence import Evidence, meets
 from gpuheap.judging.judge import PUBLISHED, UNDECIDED, UNMEASURED, Judged, named
-from gpuheap.judging.language import SAME
-from gpuheap.judging.timeouts import limit_of
+from gpuheap.judging.language import SAME, Claim, Side, Status
+from gpuheap.judging.timeouts import LEAST_LIMIT_S, limit_of, needed_s
 from gpuheap.running.plan import Plan, PlannedSweep
 
 MORE_RUNS = 2  # the factor by which runs are increased at points whose noise leaves a claim undecided
 MOST_RUNS = 200
 MORE_TIME = 4  # the factor by which the time limit is increased at points whose time-out leaves a claim undecided
+SLACK = 1.5  # the factor by which a limit exceeds the time that a point's message lets expect
 LONGEST_TIMEOUT_S = 600.0
 FIRST_BATCH = 64  # points; each further batch has twice as many
 
@@ -26,6 +27,8 @@ FIRST_BATCH = 64  # points; each further batch has twice as many
 UNKNOWN_S = 0.5  # no earlier build has measured the point
 OVERHEAD_S = 0.2  # the heap and the data of a point
 RESTART_S = 3.0  # a new process, after a time-out or a crash
+PROCESS_S = 0.6  # a process for each run, with its heap
+EARLY_SHARE = 0.2  # the share of the limit after which a point whose runs are far too slow has said so
 UNTIMED_RUNS = 3  # the runs that warm up and check the memory
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
@@ -80,12 +83,18 @@ def _expected_s(sweep: PlannedSweep, point: Point, how: How, known: Mapping[Key,
     if not rows:
         return UNKNOWN_S
     if rows[0].status == "timeout":
-        return how.timeout_s + RESTART_S
+        needed = needed_s(rows[0].reason)
+        if not needed:
+            return how.timeout_s + RESTART_S
+        return OVERHEAD_S + (needed if needed <= how.timeout_s else EARLY_SHARE * how.timeout_s)
     if rows[0].status != "ok":
         return OVERHEAD_S if rows[0].status == "unsupported" else RESTART_S
     run_s = max((row.statistics.mean * SECONDS[row.unit] for row in rows if row.statistics is not None and row.unit in SECONDS), default=0.0)
     enough_s = sweep.case.enough_s
     runs = how.runs if how.why == "noisy" or not enough_s or run_s * how.runs <= enough_s else min(how.runs, FEWEST_RUNS)
+    if sweep.first_runs:
+        runs = how.runs if how.why == "noisy" or not enough_s else min(how.runs, FEWEST_RUNS)
+        return runs * (PROCESS_S + run_s)
     return min(OVERHEAD_S + run_s * (runs + UNTIMED_RUNS), how.timeout_s + RESTART_S)
 
 
@@ -122,7 +131,7 @@ class How:
 
     runs: int
     timeout_s: float
-    why: str  # missing: rows or the values of runs are missing; ended: it timed out; noisy: more runs are needed
+    why: str  # missing: rows or the values of runs are missing; ended: it timed out; far: it needs much more time; noisy: more runs are needed
 
 
 Wanted = dict[tuple[int, Point], How]  # by (number of the sweep in the plan, point)
@@ -164,22 +173,41 @@ def _wanted(plan: Plan, one: Judged, places: Mapping[tuple[str, str], Sequence[_
             reference = sweep.case.slowdown
             is_reference = side.metric == "slowdown" and reference is not None and sweep.allocator == reference.reference
             if (sweep.allocator in asked or is_reference) and meets(side, place.fields):
-                needed = _needed(sweep, place.rows, one.verdict)
+                needed = _needed(sweep, place.rows, one.verdict, _about_endings(one.claim, side))
                 if needed is not None:
                     found[place.sweep, place.point] = needed
-    # As long as missing points or time-outs leave a claim open, more runs of its other points decide nothing.
-    first = {place: how for place, how in found.items() if how.why != "noisy"}
-    return first or found
+    # As long as missing points or time-outs leave a claim open, more runs of its other points decide nothing. The points that need by far the
+    # most time come last, because a claim may be decided without them.
+    for later in (("far", "noisy"), ("noisy",)):
+        first = {place: how for place, how in found.items() if how.why not in later}
+        if first:
+            return first
+    return found
 
 
-def _needed(sweep: PlannedSweep, rows: Sequence[Row], verdict: str) -> How | None:
-    """How to measure the point again for a claim with this verdict; None if that cannot improve it."""
+def _about_endings(claim: Claim, side: Side) -> bool:
+    """Whether the claim is about how the side's points end, and not about their values."""
+    relation = claim.relation
+    return any(isinstance(part, Status) and part.left == side for part in (relation, *getattr(relation, "parts", ())))
+
+
+def _needed(sweep: PlannedSweep, rows: Sequence[Row], verdict: str, about_endings: bool) -> How | None:
+    """How to measure the point again for a claim with this verdict; None if that cannot improve it.
+
+    A point that said how long it would take gets that time. For a claim about endings, a time-out under a limit that counts is an answer.
+    """
     case = sweep.case
     if not rows:
         return How(case.runs, case.timeout_s, "missing")
     if rows[0].status == "timeout" and verdict in (UNDECIDED, UNMEASURED):
-        longer = max(case.timeout_s, MORE_TIME * limit_of(rows[0].reason))
-        return How(case.runs, longer, "ended") if longer <= LONGEST_TIMEOUT_S else None
+        limit = limit_of(rows[0].reason)
+        longer = max(case.timeout_s, MORE_TIME * limit, SLACK * needed_s(rows[0].reason))
+        if about_endings:
+            if limit >= LEAST_LIMIT_S:
+                return None
+            longer = max(case.timeout_s, LEAST_LIMIT_S)
+        why = "far" if longer > max(case.timeout_s, SLACK * MORE_TIME * limit) else "ended"
+        return How(case.runs, longer, why) if longer <= LONGEST_TIMEOUT_S else None
     if rows[0].status != "ok":
         return None
     runs = max(row.runs for row in rows)
@@ -194,4 +222,4 @@ def _part(sweep: PlannedSweep, points: Sequence[Point], how: How) -> PlannedSwee
     enough_s = 0.0 if how.why == "noisy" else sweep.case.enough_s
     case = dataclasses.replace(sweep.case, runs=how.runs, timeout_s=how.timeout_s, enough_s=enough_s)
     in_order = tuple(point for point in sweep.points if point in set(points))
-    return dataclasses.replace(sweep, case=case, points=in_order, retry=how.why == "ended")
+    return dataclasses.replace(sweep, case=case, points=in_order, retry=how.why in ("ended", "far"))

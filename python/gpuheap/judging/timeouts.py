@@ -25,6 +25,8 @@ LEAST_LIMIT_S = 10.0  # a point that does not finish within this limit counts as
 Bounds = tuple[float, float]  # the value lies between these, in the metric's unit
 
 _EXPECTED = re.compile(r"would take about ([\d.]+) s")  # a message of the executable (harness/pace.hpp)
+_OF_TWO_RUNS = "one run of "  # a message about the run that warms up, after which a point needs another
+_PROCESSES = re.compile(r"(\d+) of (\d+) runs, each in a process of its own")  # a message of the runner
 _KILLED = re.compile(r"(?:within|after) (?:(\d+) h )?(?:(\d+) min ?)?(?:([\d.]+) s)?")  # a message of the runner, in the form of units.format_seconds
 _LONGER = re.compile(r"longer than the ([\d.]+) s")  # a message of the executable
 _SERVED = re.compile(r"(\d+) % of the heap were in blocks")  # a message of the case utilisation
@@ -51,6 +53,15 @@ def limit_of(reason: str) -> float:
     """The limit that a point was given, in seconds; 0 if the reason does not say it."""
     told = _LONGER.search(reason)
     return float(told[1]) if told else _seconds_killed(reason)
+
+
+def needed_s(reason: str) -> float:
+    """The seconds that a point would have needed to end, as its message lets expect; 0 if it does not."""
+    expected = _EXPECTED.search(reason)
+    if expected:
+        return float(expected[1]) * (2 if reason.startswith(_OF_TWO_RUNS) else 1)
+    runs = _PROCESSES.search(reason)
+    return limit_of(reason) * int(runs[2]) / int(runs[1]) if runs and int(runs[1]) else 0.0
 
 
 def _seconds_of_a_run(reason: str) -> float:

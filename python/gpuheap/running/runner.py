@@ -13,6 +13,7 @@ from pathlib import Path
 from gpuheap.errors import UserError
 from gpuheap.formats.points import Point
 from gpuheap.formats.protocol import Begin, Measurement, PointResult, ProtocolError, Result, parse_event
+from gpuheap.formats.suites import FEWEST_RUNS
 from gpuheap.running.children import Child, Processes
 from gpuheap.running.executable import exit_words, last_line
 from gpuheap.units import format_seconds, parse_bytes
@@ -120,7 +121,7 @@ def run_sweep(
 
 def _first_runs(executable: Path, sweep: Sweep, point: Point, variables: Mapping[str, str] | None, stop: threading.Event | None) -> PointResult:
     """Measures a point whose runs need a process each, one after the other. The time limit is for all runs together, without the starts of
-    the processes."""
+    the processes. With the fewest runs that count the point ends before its limit would end it: two more runs must fit, as in the executable."""
     one = dataclasses.replace(sweep, runs=1, enough_s=0.0, finished={}, grids=())
     runs: list[PointResult] = []
     spent_s = 0.0
@@ -143,6 +144,8 @@ def _first_runs(executable: Path, sweep: Sweep, point: Point, variables: Mapping
         if ended.status != "ok":
             return late if ended.status == "timeout" else ended
         runs.append(ended)
+        if len(runs) >= FEWEST_RUNS and spent_s + 2 * spent_s / len(runs) >= sweep.timeout_s:
+            break
     together = zip(*(run.measurements for run in runs), strict=True)
     return PointResult("ok", "", tuple(Measurement(each[0].metric, each[0].unit, tuple(m.samples[0] for m in each)) for each in together))
 
