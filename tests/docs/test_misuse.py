@@ -1,4 +1,4 @@
-"""The table of docs/misuse.md and the tests of its answers name the same misuses."""
+"""The table of docs/misuse.md and the tests of its answers name the same misuses, for each kind of heap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ def test_every_row_has_its_test_and_every_test_its_row() -> None:
     page = (ROOT / "docs" / "misuse.md").read_text()
     rows = re.findall(r"^\| .* \| (\w+) \|$", page, re.MULTILINE)
     rows = [row for row in rows if row not in ("test", "how")]  # the heads of the tables
-    files = [ROOT / "tests" / "heap" / name for name in ("misuse_test.cpp", "cuda/context_reset_test.cu")]
+    names = ("misuse_test.cpp", "misuse_borders_test.cpp", "malloc_trap_test.cpp", "cuda/context_reset_test.cu")
+    files = [ROOT / "tests" / "heap" / name for name in names]
     tests = [test for file in files for test in re.findall(r"^TYPED_TEST\(Misuse, (\w+)\)", file.read_text(), re.MULTILINE)]
     assert sorted(rows) == sorted(tests)
     assert len(rows) >= 30
+    kinds = "using kinds = ::testing::Types<gpuheap::sharded_spans, gpuheap::hardened<>, gpuheap::checked<>>;"
+    assert all(kinds in file.read_text() for file in files)  # a test of each kind
+    # Files outside of cuda/ are compiled for each backend.
+    assert all(f" {name.removesuffix('_test.cpp')} " in (ROOT / "tests" / "heap" / "CMakeLists.txt").read_text() for name in names[:3])
