@@ -6,6 +6,8 @@ import re
 
 from pages import ROOT
 
+PLANTED = ROOT / "tests" / "malloc"
+
 
 def test_every_row_has_its_test_and_every_test_its_row() -> None:
     page = (ROOT / "docs" / "misuse.md").read_text()
@@ -20,3 +22,14 @@ def test_every_row_has_its_test_and_every_test_its_row() -> None:
     assert all(kinds in file.read_text() for file in files)  # a test of each kind
     # Files outside of cuda/ are compiled for each backend.
     assert all(f" {name.removesuffix('_test.cpp')} " in (ROOT / "tests" / "heap" / "CMakeLists.txt").read_text() for name in names[:3])
+
+
+def test_the_page_shows_what_the_tests_find_in_the_program_with_planted_mistakes() -> None:
+    page = (ROOT / "docs" / "misuse.md").read_text()
+    cmake = (PLANTED / "CMakeLists.txt").read_text()
+    mistakes = re.findall(r"set\(mistakes ([\w ]+)\)", cmake)[0].split()
+    texts = re.findall(r'"([^"]+)"', re.findall(r"set\(texts (.*?)\)\n", cmake, re.DOTALL)[0])
+    shown = dict(re.findall(r"^\| `(\w+)` \| `(.*)` \|$", page, re.MULTILINE))
+    assert set(shown) == set(mistakes) - {"none"}
+    for mistake, text in zip(mistakes, texts, strict=True):
+        assert mistake == "none" or text in shown[mistake]
