@@ -13,7 +13,7 @@ def test_every_row_has_its_test_and_every_test_its_row() -> None:
     page = (ROOT / "docs" / "misuse.md").read_text()
     rows = re.findall(r"^\| .* \| (\w+) \|$", page, re.MULTILINE)
     rows = [row for row in rows if row not in ("test", "how")]  # the heads of the tables
-    names = ("misuse_test.cpp", "misuse_borders_test.cpp", "malloc_trap_test.cpp", "cuda/context_reset_test.cu")
+    names = ("misuse_test.cpp", "misuse_borders_test.cpp", "malloc_trap_test.cpp", "cuda/context_reset_test.cu", "cuda/host_calls_test.cu")
     files = [ROOT / "tests" / "heap" / name for name in names]
     tests = [test for file in files for test in re.findall(r"^TYPED_TEST\(Misuse, (\w+)\)", file.read_text(), re.MULTILINE)]
     assert sorted(rows) == sorted(tests)
