@@ -3,6 +3,7 @@
     python scripts/nightly_fuzz.py                            10^8 executions of each target: about an hour of a core each, four for capi
     python scripts/nightly_fuzz.py --seconds 1800             half an hour of each target; the next run continues
     python scripts/nightly_fuzz.py --executions 100000 trace  one target, briefly
+    python scripts/nightly_fuzz.py --seconds 1800 --record    also adds what this run has executed to tests/fuzz/executions.csv, to be committed
 
 The executions of several runs add up. build/fuzz/executions.csv has a row for each piece of a run, with the target's build; a target whose code has changed
 begins anew. New inputs that a run finds stay in build/fuzz/grown, from which the next run begins. Needs clang with libFuzzer (apt-get install clang-19
@@ -27,6 +28,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import fuzz_record
+
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES, CORPUS, BUILD = ROOT / "tests" / "fuzz" / "targets", ROOT / "tests" / "fuzz" / "corpus", ROOT / "build" / "fuzz"
 TARGETS = tuple(sorted(path.name for path in CORPUS.iterdir() if path.is_dir()))
@@ -34,6 +37,7 @@ OF_CUDA = ("capi", "code")  # built only if CUDA's headers are found
 LONGEST = {"capi": 256, "code": 4096}  # the longest input in bytes
 LONGEST_OF_OTHERS = 1024
 PIECE_S = 300  # the seconds of a piece of a run; the executions are recorded after each piece
+INTERRUPTED = 72  # the exit code of libFuzzer after Ctrl-C
 COLUMNS = ("ended", "target", "build", "executions", "seconds", "finding")
 # A reader refuses an input by an exception. At each exception, AddressSanitizer clears the frames that it keeps to detect uses after return. This, and the
 # call stacks of allocations, take four fifths of the time, so long runs go without both. A finding shows its call stacks if its file is run by hand.
@@ -49,7 +53,7 @@ class Outcome:
     target: str
     executions: int
     finding: Path | None
-    text: str  # the message of the finding
+    text: str  # the message of the finding; "interrupted" after Ctrl-C
 
 
 def find_clang() -> str:
@@ -101,8 +105,8 @@ def run(target: str, executions: int, seconds: int, seed: int, folder: Path = BU
     ran = subprocess.run(command, env=variables, capture_output=True, text=True, errors="replace", check=False)
     made = re.search(r"stat::number_of_executed_units:\s+(\d+)", ran.stderr)
     found = sorted(set(findings.iterdir()) - before)
-    if ran.returncode == 0 and not found:
-        return Outcome(target, int(made[1]) if made else 0, None, "")
+    if ran.returncode in (0, INTERRUPTED) and not found:
+        return Outcome(target, int(made[1]) if made else 0, None, "interrupted" if ran.returncode == INTERRUPTED else "")
     told = re.search(r"(SUMMARY: .*|ERROR: .*|runtime error: .*)", ran.stderr)
     return Outcome(target, int(made[1]) if made else 0, found[0] if found else findings, told[1] if told else ran.stderr[-300:])
 
@@ -114,6 +118,7 @@ class Tally:
         self.path = path
         self.lock = threading.Lock()
         self.made: dict[tuple[str, str], int] = {}
+        self.now: dict[str, tuple[int, float, int]] = {}  # of each target, in this process: the executions, the seconds and the findings
         rows = []
         if path.exists():
             with path.open(newline="") as file:
@@ -135,6 +140,8 @@ class Tally:
         ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         with self.lock:
             self.made[outcome.target, build] = self.of(outcome.target, build) + outcome.executions
+            made, spent, found = self.now.get(outcome.target, (0, 0.0, 0))
+            self.now[outcome.target] = made + outcome.executions, spent + seconds, found + (outcome.finding is not None)
             with self.path.open("a", newline="") as file:
                 csv.writer(file, lineterminator="\n").writerow((ended, outcome.target, build, outcome.executions, f"{seconds:.0f}", outcome.finding or ""))
 
@@ -156,12 +163,13 @@ class Night:
 
     def run(self, targets: list[str], jobs: int) -> list[Outcome]:
         waiting, findings, lock = deque((name, build_of(name, self.folder), 0.0) for name in targets), [], threading.Lock()
+        stopping = threading.Event()
 
         def work() -> None:
             # Ends: a target waits again only after a piece, which makes at least one execution, and the executions are bounded.
             while True:
                 with lock:
-                    if not waiting:
+                    if stopping.is_set() or not waiting:
                         return
                     name, build, spent = waiting.popleft()
                 missing = self.executions - self.tally.of(name, build)
@@ -171,6 +179,9 @@ class Night:
                 most = min(self.piece_s, max(1, round(self.seconds - spent))) if self.seconds else self.piece_s
                 outcome = run(name, missing, most, self.seed, self.folder, fast=True)
                 self.tally.add(build, outcome, time.monotonic() - began)
+                if outcome.text == "interrupted":
+                    stopping.set()
+                    return
                 with lock:
                     if outcome.finding is not None or outcome.executions == 0:
                         findings.append(outcome)
@@ -178,8 +189,12 @@ class Night:
                         waiting.append((name, build, spent + time.monotonic() - began))
 
         with ThreadPoolExecutor(jobs) as pool:
-            for future in [pool.submit(work) for _ in range(jobs)]:
-                future.result()
+            try:
+                for future in [pool.submit(work) for _ in range(jobs)]:
+                    future.result()
+            except KeyboardInterrupt:
+                stopping.set()  # before the end of `with` waits for the pool, whose processes Ctrl-C has ended too
+                raise
         return findings
 
 
@@ -190,23 +205,30 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=0, help="the time limit of each target; 0: none (default)")
     parser.add_argument("--seed", type=int, default=0, help="the seed of libFuzzer; 0: another one in each run (default)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="the number of targets at the same time (default: the cores)")
+    parser.add_argument("--record", action="store_true", help=fuzz_record.HELP)
     asked = parser.parse_args()
     for name in asked.targets:
         if name not in TARGETS:
             parser.error(f"there is no target '{name}': {', '.join(TARGETS)}")
     if asked.executions < 1 or asked.seconds < 0 or asked.jobs < 1:
         parser.error("--executions and --jobs are at least 1, --seconds at least 0")
+    commit, tally = "", None
     try:
+        commit = fuzz_record.commit_of() if asked.record else ""
         build(find_clang())
         wanted = [name for name in asked.targets or TARGETS if (BUILD / name).exists() or name not in OF_CUDA]
         tally = Tally(BUILD / "executions.csv")
         findings = Night(asked.executions, asked.seconds, asked.seed, tally).run(wanted, asked.jobs)
-    except CannotRun as error:
+    except (CannotRun, fuzz_record.CannotRecord) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("stopped: the same command continues", file=sys.stderr)
         return 2
+    finally:
+        if commit and tally is not None:
+            for name, (executions, seconds, number) in tally.now.items():
+                fuzz_record.add("nightly_fuzz", name, commit, executions, seconds, number)
     for name in wanted:
         made, found = tally.of(name, build_of(name)), [each for each in findings if each.target == name]
         print(f"{name}: {made:,} of {asked.executions:,} executions, " + (f"{found[0].text}: {found[0].finding}" if found else "nothing found"))

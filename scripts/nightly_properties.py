@@ -2,6 +2,7 @@
 
     python scripts/nightly_properties.py                 an hour for each test
     python scripts/nightly_properties.py --seconds 30 tables dumps
+    python scripts/nightly_properties.py --record        also adds the inputs to tests/fuzz/executions.csv, to be committed
 
 Exit codes: 0 nothing found, 1 findings, each printed with the seed that repeats it, 2 the script cannot run."""
 
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+
+import fuzz_record
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests" / "python" / "test_properties.py"
@@ -42,16 +45,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"run only these properties, of {', '.join(NAMES)}; default: all")
     parser.add_argument("--seconds", type=int, default=3600, help="the time for each property (default 3600)")
+    parser.add_argument("--record", action="store_true", help=fuzz_record.HELP)
     asked = parser.parse_args()
     for name in asked.names:
         if name not in NAMES:
             parser.error(f"there is no property '{name}': {', '.join(NAMES)}")
     found = 0
     try:
+        commit = fuzz_record.commit_of() if asked.record else ""
         for name in asked.names or NAMES:
+            began = time.monotonic()
             made, finding = run(name, asked.seconds)
+            if commit:
+                fuzz_record.add("nightly_properties", name, commit, made, time.monotonic() - began, bool(finding))
             found += bool(finding)
             print(f"{name}: {made} inputs, {finding or 'nothing found'}", flush=True)
+    except fuzz_record.CannotRecord as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("stopped", file=sys.stderr)
         return 2

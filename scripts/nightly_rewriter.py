@@ -14,10 +14,13 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+
+import fuzz_record
 
 ROOT = Path(__file__).resolve().parents[1]
 CASES = sorted((ROOT / "tests" / "coalesce" / "cases").glob("*.cu"))
@@ -132,12 +135,18 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="the seed of the first file (default 1)")
     parser.add_argument("--tool", type=Path, default=Path(os.environ.get("GPUHEAP_COALESCE", TOOL)), help="the rewriter (default: that of the preset host)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="the number of files at the same time (default: the cores)")
+    parser.add_argument("--record", action="store_true", help=fuzz_record.HELP)
     asked = parser.parse_args()
     if not asked.tool.exists():
         print(f"error: {asked.tool} is not there: cmake --build --preset host --target gpuheap_coalesce", file=sys.stderr)
         return 2
+    try:
+        commit = fuzz_record.commit_of() if asked.record else ""
+    except fuzz_record.CannotRecord as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
     codes: Counter[int] = Counter()
-    findings = 0
+    findings, began = 0, time.monotonic()
     pool = ThreadPoolExecutor(asked.jobs)
     try:
         for outcome in pool.map(lambda seed: try_one(asked.tool, seed), range(asked.seed, asked.seed + asked.mutations)):
@@ -153,6 +162,9 @@ def main() -> int:
         pool.shutdown(cancel_futures=True)
         print(f"stopped after {codes.total()} files", file=sys.stderr)
         return 2
+    if commit:
+        seeds = f"seeds {asked.seed} to {asked.seed + asked.mutations - 1}"
+        fuzz_record.add("nightly_rewriter", seeds, commit, codes.total(), time.monotonic() - began, findings, same_inputs=True)
     print(f"{codes.total()} files, {findings} findings: {codes[0]} rewritten, {codes[2]} refused, {codes[1]} with nothing to rewrite")
     return 1 if findings else 0
 

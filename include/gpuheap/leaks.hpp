@@ -1,7 +1,8 @@
-// Reports of the live blocks of a heap: heap::blocks(), leaks in groups, and the file that `gpuheap inspect` reads. Host code.
+// Reports of the live blocks of a heap: heap::blocks(), leaks in groups, also at a heap's end, and the file that `gpuheap inspect` reads.
+// Host code.
 //
-// A program includes this header to call blocks(), report_leaks() or write_dump(). heap.hpp does not include it, because this header's maps
-// and sorting take a tenth of a small program's compile time.
+// A program includes this header to call blocks(), report_leaks() or write_dump(), or to use leaks_at_end. heap.hpp does not include it,
+// because this header's maps and sorting take a tenth of a small program's compile time.
 //
 // The file, little-endian:
 //   "gpuheap\1"                           8 bytes
@@ -18,6 +19,7 @@
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocators/sharded_spans/list.hpp>
 #include <gpuheap/block_tag.hpp>
+#include <gpuheap/memory/function.hpp>
 #include <gpuheap/memory/region.hpp>
 #include <gpuheap/memory/size.hpp>
 #include <gpuheap/misuse.hpp>
@@ -29,6 +31,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 #include <map>
 #include <string>
 #include <system_error>
@@ -135,6 +138,48 @@ struct leak_report {
     }
     return all + "]}";
   }
+};
+
+// @brief Reports the blocks of a heap that are live when this object ends. A program declares it after the heap, so it ends before the
+// heap does.
+//
+//   gpuheap::heap<> heap{1_GiB};
+//   gpuheap::leaks_at_end const leaks{heap};
+//
+// @tparam Heap a heap that lists its blocks, as the default and the checked one do
+// @note When the object ends, the heap is where it was, and no kernel uses it. The end waits for the stream and throws nothing: if the
+// blocks cannot be listed, as after a trap, it prints the reason to the standard error.
+template <class Heap>
+class leaks_at_end {
+ public:
+  // @brief A function that is called with the report, if a block is live.
+  using callback = memory::function<void(leak_report const&)>;
+
+  // @param heap the heap, which lives longer than this object
+  // @param to the function; without one, the report is printed to the standard error
+  explicit leaks_at_end(Heap const& heap, callback to = {}, stream_ref stream = {})
+      : heap_{heap}, to_{static_cast<callback&&>(to)}, stream_{stream} {}
+  leaks_at_end(leaks_at_end const&) = delete;
+  leaks_at_end& operator=(leaks_at_end const&) = delete;
+  ~leaks_at_end() {
+    char const* const name = Heap::allocator_type::traits.name;
+    try {
+      leak_report const report = heap_.report_leaks(stream_);
+      if (report.empty()) return;
+      if (to_) {
+        to_(report);
+      } else {
+        std::fprintf(stderr, "gpuheap: a heap of '%s' ends: not freed: %s", name, report.text().c_str());
+      }
+    } catch (std::exception const& e) {
+      std::fprintf(stderr, "gpuheap: a heap of '%s' ends: its blocks cannot be reported: %s\n", name, e.what());
+    }
+  }
+
+ private:
+  Heap const& heap_;
+  callback to_;
+  stream_ref stream_;
 };
 
 // @brief Writes the file that `gpuheap inspect` reads.

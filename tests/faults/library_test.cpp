@@ -5,6 +5,7 @@
 #include "every_call.hpp"
 
 #include <gpuheap/checked.hpp>
+#include <gpuheap/hardened.hpp>
 #include <gpuheap/heap.hpp>
 #include <gpuheap/memory/address_range.hpp>
 
@@ -136,26 +137,35 @@ TEST(Faults, OfAHeapThatDoesNotCount) { fail_every_call_of<gpuheap::heap<default
 TEST(Faults, OfAHeapInManagedMemory) { fail_every_call_of<gpuheap::heap<>>(gpuheap::memory::managed); }
 TEST(Faults, OfAHeapInPinnedMemory) { fail_every_call_of<gpuheap::heap<>>(gpuheap::memory::pinned); }
 
+template <class Heap>
 struct growing_heap {
-  std::optional<gpuheap::heap<>> heap;
+  std::optional<Heap> heap;
   life all{{[this] { heap.emplace(gpuheap::growth{.initial = 16_MiB, .at_most = 192_MiB}); }, [this] { heap->grow(32_MiB); },
             [this] { heap->grow_when_exhausted({.bytes = 32_MiB}); }, [this] { (void)heap->check(); }, [this] { heap->grow(100_MiB); },
             [this] { heap->reset(); }, [this] { (void)heap->trim(); }, [this] { (void)heap->stats(); }, [this] { heap->grow(1_MiB); }},
            [this] { return facts_of(*heap); }};
 };
 TEST(Faults, OfAHeapThatGrows) {
-  faults::fail_every_call([] { return std::make_unique<growing_heap>(); }, is_an_error);
+  faults::fail_every_call([] { return std::make_unique<growing_heap<gpuheap::heap<>>>(); }, is_an_error);
+}
+TEST(Faults, OfAHardenedHeapThatGrows) {
+  faults::fail_every_call([] { return std::make_unique<growing_heap<gpuheap::heap<gpuheap::hardened<>>>>(); }, is_an_error);
 }
 
-struct checked_heap {
-  std::optional<gpuheap::heap<gpuheap::checked<>>> heap;
+// A heap that finds misuse.
+template <class Allocator>
+struct watchful_heap {
+  std::optional<gpuheap::heap<Allocator>> heap;
   life all{{[this] { heap.emplace(16_MiB); }, [this] { (void)heap->check(); },
             [this] { heap->set_misuse_policy(gpuheap::when_misused::trap); }, [this] { heap->reset(); }, [this] { (void)heap->check(); },
             [this] { (void)heap->blocks(); }, [this] { (void)heap->report_leaks(); }, [this] { (void)heap->stats(); }},
            [this] { return facts_of(*heap) + number(heap->blocks().size()); }};
 };
 TEST(Faults, OfACheckedHeap) {
-  faults::fail_every_call([] { return std::make_unique<checked_heap>(); }, is_an_error);
+  faults::fail_every_call([] { return std::make_unique<watchful_heap<gpuheap::checked<>>>(); }, is_an_error);
+}
+TEST(Faults, OfAHardenedHeap) {
+  faults::fail_every_call([] { return std::make_unique<watchful_heap<gpuheap::hardened<>>>(); }, is_an_error);
 }
 
 }  // namespace

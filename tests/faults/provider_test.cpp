@@ -5,6 +5,7 @@
 #include "every_call.hpp"
 
 #include <gpuheap/checked.hpp>
+#include <gpuheap/hardened.hpp>
 
 #include <cstdlib>
 #include <memory>
@@ -74,6 +75,8 @@ void fail_every_call_of(std::uint64_t malloc_limit) {
 using default_allocator = gpuheap::heap<>::allocator_type;
 TEST(FaultsOfMalloc, OfAHeapThatGrows) { fail_every_call_of<default_allocator>(0); }
 TEST(FaultsOfMalloc, OfAHeapOfTheSizeThatTheProgramSet) { fail_every_call_of<default_allocator>(16 << 20); }
+TEST(FaultsOfMalloc, OfAHardenedHeapThatGrows) { fail_every_call_of<gpuheap::hardened<default_allocator>>(0); }
+TEST(FaultsOfMalloc, OfAHardenedHeap) { fail_every_call_of<gpuheap::hardened<default_allocator>>(16 << 20); }
 TEST(FaultsOfMalloc, OfACheckedHeap) { fail_every_call_of<gpuheap::checked<default_allocator>>(16 << 20); }
 
 }  // namespace

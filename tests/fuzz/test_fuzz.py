@@ -1,7 +1,8 @@
-"""The fuzz targets: each runs its corpus and some thousand inputs more; and a planted mistake is found."""
+"""The fuzz targets: each runs its corpus and some thousand inputs more; what runs in pieces adds up, in a run and in the committed table."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import nightly_fuzz as fuzz  # noqa: E402  (of the folder above)
+import fuzz_record  # noqa: E402  (of the folder above)
+import nightly_fuzz as fuzz  # noqa: E402
+import nightly_properties as properties  # noqa: E402
 
 # The C interface makes a heap in most executions.
 EXECUTIONS = {"capi": 300}
@@ -95,3 +98,60 @@ def test_a_target_that_ends_by_itself_is_a_finding(tmp_path: Path) -> None:
     tally = fuzz.Tally(tmp_path / "executions.csv")
     (found,) = fuzz.Night(10, 0, 1, tally, tmp_path).run(["trace"], 1)
     assert "out-of-memory" in found.text
+
+
+def test_what_ctrl_c_ends_is_no_finding_and_nothing_begins_after_it(tmp_path: Path) -> None:
+    for name in ("trace", "graph"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho 'stat::number_of_executed_units: 70' >&2; exit {fuzz.INTERRUPTED}\n")
+        (tmp_path / name).chmod(0o755)
+    tally = fuzz.Tally(tmp_path / "executions.csv")
+    assert fuzz.Night(10**9, 0, 1, tally, tmp_path).run(["trace", "graph"], 1) == []
+    assert {name: (made, found) for name, (made, _, found) in tally.now.items()} == {"trace": (70, 0)}
+
+
+def test_the_table_adds_up_what_a_target_executes_at_a_commit(tmp_path: Path) -> None:
+    table = tmp_path / "executions.csv"
+    first, second = "a" * 40, "b" * 40
+    fuzz_record.add("nightly_fuzz", "trace", first, 1000, 1800, 0, table=table)
+    fuzz_record.add("nightly_fuzz", "trace", second, 5, 36, 1, table=table)
+    fuzz_record.add("nightly_fuzz", "graph", first, 7, 9, 0, table=table)
+    fuzz_record.add("nightly_fuzz", "trace", first, 234, 900, 0, table=table)
+    for _ in range(2):
+        fuzz_record.add("nightly_rewriter", "seeds 1 to 10", first, 10, 18, 0, same_inputs=True, table=table)
+    assert table.read_text().splitlines() == [
+        "script,target,commit,executions,hours,findings",
+        f"nightly_fuzz,graph,{first},7,0.003,0",
+        f"nightly_fuzz,trace,{first},1234,0.750,0",
+        f"nightly_fuzz,trace,{second},5,0.010,1",
+        f"nightly_rewriter,seeds 1 to 10,{first},10,0.005,0",
+    ]
+
+
+def test_only_what_a_commit_has_is_recorded(tmp_path: Path) -> None:
+    with pytest.raises(fuzz_record.CannotRecord, match="needs a checkout of git"):
+        fuzz_record.commit_of(tmp_path, tmp_path / "table.csv")
+    for name in ("table.csv", "code"):
+        (tmp_path / name).write_text("before\n")
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "one"]):
+        subprocess.run([*git, *words], check=True)
+    commit = fuzz_record.commit_of(tmp_path, tmp_path / "table.csv")
+    assert re.fullmatch("[0-9a-f]{40}", commit)
+    (tmp_path / "table.csv").write_text("of this night\n")
+    assert fuzz_record.commit_of(tmp_path, tmp_path / "table.csv") == commit
+    (tmp_path / "code").write_text("changed\n")
+    with pytest.raises(fuzz_record.CannotRecord, match="code differs from it: commit the changes first"):
+        fuzz_record.commit_of(tmp_path, tmp_path / "table.csv")
+
+
+def test_the_rows_of_the_committed_table_name_targets_that_exist() -> None:
+    rows = fuzz_record.read()
+    assert len({(row["script"], row["target"], row["commit"]) for row in rows}) == len(rows)
+    targets = {"nightly_fuzz": fuzz.TARGETS, "nightly_properties": properties.NAMES}
+    for row in rows:
+        assert tuple(row) == fuzz_record.COLUMNS
+        assert re.fullmatch("[0-9a-f]{40}", row["commit"]) and int(row["executions"]) > 0 and float(row["hours"]) > 0 and int(row["findings"]) >= 0
+        if row["script"] == "nightly_rewriter":
+            assert re.fullmatch(r"seeds \d+ to \d+", row["target"])
+        else:
+            assert row["target"] in targets[row["script"]]

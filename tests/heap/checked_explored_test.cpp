@@ -1,5 +1,6 @@
 // A checked heap under many schedules, half of them with weak memory: it never accuses threads that use it well, whatever the quarantine
 // and the inner allocator do at the same time, and of two threads that free one block exactly one succeeds.
+#include "../support/seeds.hpp"
 #include "fixtures.hpp"
 
 #include <gpuheap/checked.hpp>
@@ -36,14 +37,14 @@ struct use_and_pass {
   }
 };
 TEST(CheckedExplored, AccusesNobodyWhoUsesItWell) {
-  auto const result = simt::explore(60, [] {
+  auto const result = simt::explore(num_seeds(60), [] {
     heap_t heap{1_MiB};
     device_array<simt::uint64_t> passed(40);
     gpuheap::launch(40, use_and_pass{heap.ref(), passed.data(), 40}, {.block_threads = 32});
     heap.check();
     return heap.verify().problem.empty();
   });
-  EXPECT_TRUE(result) << result.what << ", seed " << result.seed;
+  EXPECT_TRUE(result) << "seed " << result.seed << ": " << result.what;
 }
 
 // Kernel: all threads free one block while others use the heap.
@@ -60,7 +61,7 @@ struct free_one {
   }
 };
 TEST(CheckedExplored, OfThreadsThatFreeOneBlockOneDoes) {
-  auto const result = simt::explore(60, [] {
+  auto const result = simt::explore(num_seeds(60), [] {
     heap_t heap{1_MiB};
     void* const block = blocks_of(heap, 1, 32)[0];
     device_array<unsigned> freed(1);
@@ -68,7 +69,7 @@ TEST(CheckedExplored, OfThreadsThatFreeOneBlockOneDoes) {
     // Pushed out of quarantine, the block may be handed out to another thread, whose block a late second free is: no allocator can tell.
     return freed.first() >= 1 && heap.verify().problem.empty() && heap.stats().live_allocations == 0;
   });
-  EXPECT_TRUE(result) << result.what << ", seed " << result.seed;
+  EXPECT_TRUE(result) << "seed " << result.seed << ": " << result.what;
 }
 
 }  // namespace

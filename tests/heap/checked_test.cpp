@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <stdexcept>
 
 namespace {
 
@@ -326,6 +327,82 @@ TYPED_TEST(Checked, NamesThePlaceOfARequest) {
   ASSERT_EQ(leaks.groups.size(), 1u);
   EXPECT_TRUE(says(leaks.groups[0].name, "checked_test.cpp:"));
   EXPECT_EQ(leaks.bytes, 99u);
+}
+
+TYPED_TEST(Checked, LeaksAreReportedAtTheEnd) {
+  using heap_type = gpuheap::heap<typename TestFixture::checked_type>;
+  device_array<void*> p(3);
+  std::vector<gpuheap::leak_report> reports;
+  auto const keep = [&](gpuheap::leak_report const& report) { reports.push_back(report); };
+  {
+    heap_type sound{2_MiB};
+    gpuheap::leaks_at_end const leaks{sound, keep};
+    gpuheap::launch(40, on_heap<typename TestFixture::ref, use_well>{sound.ref(), {}});
+  }
+  EXPECT_TRUE(reports.empty());
+  {
+    heap_type leaky{2_MiB};
+    gpuheap::leaks_at_end const leaks{leaky, keep};
+    gpuheap::launch(3, on_heap<typename TestFixture::ref, ask_and_keep>{leaky.ref(), {100, p.data()}});
+    EXPECT_TRUE(reports.empty()) << "not before the end";
+  }
+  ASSERT_EQ(reports.size(), 1u);
+  EXPECT_EQ(reports[0].bytes, 300u);
+  EXPECT_EQ(reports[0].groups[0].name, "tag 5");
+}
+TEST(LeaksAtEnd, ArePrintedWithoutACallbackAndThrowNothing) {
+  std::string printed;
+  for (bool const throws : {false, true}) {
+    ::testing::internal::CaptureStderr();
+    {
+      gpuheap::heap<> heap{2_MiB};
+      gpuheap::leaks_at_end<gpuheap::heap<>>::callback to;
+      if (throws) to = [](gpuheap::leak_report const& report) { throw std::runtime_error{report.json()}; };
+      gpuheap::leaks_at_end const leaks{heap, to};
+      EXPECT_NE(blocks_of(heap, 2, 64)[1], nullptr);
+    }
+    printed += ::testing::internal::GetCapturedStderr();
+  }
+  EXPECT_EQ(
+      printed,
+      "gpuheap: a heap of 'sharded_spans' ends: not freed: 2 live blocks, 128 B:\n  128 B in 2 blocks, 64 bytes\n"
+      "gpuheap: a heap of 'sharded_spans' ends: its blocks cannot be reported: {\"blocks\": 2, \"bytes\": 128, \"groups\": [{\"name\": "
+      "\"64 bytes\", \"blocks\": 2, \"bytes\": 128}]}\n");
+}
+
+// With `fill`, all bytes of a freed block are looked at, and not the first 64 alone.
+template <bool Fill>
+unsigned found_at(unsigned at) {
+  using heap_type = gpuheap::heap<gpuheap::checked<gpuheap::sharded_spans, gpuheap::checked_options{.fill = Fill}>>;
+  using ref = typename heap_type::ref_type;
+  heap_type heap{2_MiB};
+  device_array<void*> p(1);
+  device_array<gpuheap::free_status> answer(1);
+  auto** const pointer = reinterpret_cast<char**>(p.data());
+  gpuheap::launch(1, on_heap<ref, ask_and_keep>{heap.ref(), {1000, p.data()}});
+  gpuheap::launch(1, on_heap<ref, free_at>{heap.ref(), {0, pointer, answer.data()}});
+  gpuheap::launch(1, on_heap<ref, write_at>{heap.ref(), {at, pointer}});
+  (void)text_of_error([&] { heap.check(); });
+  return static_cast<unsigned>(heap.misuses(misuse::write_after_free));
+}
+TEST(CheckedFill, FindsAWriteAnywhereInAFreedBlock) {
+  for (unsigned const at : {0u, 63u, 64u, 700u, 999u}) {
+    EXPECT_EQ(found_at<true>(at), 1u) << at;
+    EXPECT_EQ(found_at<false>(at), at < 64 ? 1u : 0u) << at;
+  }
+}
+
+// A block takes at most 31 bytes more than it was asked for, and with an alignment of more than 16 bytes as much more as that.
+TEST(CheckedMemory, HeaderAndGuardTakeAtMost31Bytes) {
+  for (unsigned lg = 4; lg <= 21; ++lg) {
+    for (simt::size_t bytes = 1; bytes <= 4096; ++bytes) {
+      gpuheap::checking::block_facts facts;
+      facts.bytes = bytes;
+      facts.lg_alignment = lg;
+      EXPECT_GE(facts.whole_bytes(), bytes + 24);
+      EXPECT_LE(facts.whole_bytes(), bytes + 15 + (simt::size_t{1} << lg));
+    }
+  }
 }
 
 TYPED_TEST(Checked, ADumpHasEveryBlock) {

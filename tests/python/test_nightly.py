@@ -83,6 +83,20 @@ def test_each_case_runs_its_share_of_seeds_in_chunks(tmp_path: Path) -> None:
     assert ran.stdout.startswith("0 jobs to do, 6 done")
 
 
+def test_a_kind_of_heap_is_explored_by_all_tests_of_its_program(tmp_path: Path) -> None:
+    fake_build(tmp_path, "sharded_spans")
+    folder = tmp_path / "build" / "tests" / "heap"
+    folder.mkdir()
+    (folder / "host_heap_checked_explored").write_text(PROGRAM.format(name="CheckedExplored"))
+    (folder / "host_heap_checked_explored").chmod(0o755)
+    ran = nightly(tmp_path, "--only", "schedules", "--allocators", "checked", "--scale", "0.0003", "--chunk", "100")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert {row["name"] for row in rows(tmp_path)} == {f"checked/{case}" for case in ("IsPlain", "OneUnderManySchedules", "TwoUnderManySchedules")}
+    assert sum(int(row["weak"]) for row in rows(tmp_path)) == 30
+    ran = nightly(tmp_path, "--only", "schedules", "--allocators", "hardened", "--scale", "0.0003", "--chunk", "100")
+    assert ran.returncode == 2 and "--target host_heap_hardened_explored" in ran.stderr
+
+
 def test_a_seed_that_fails_is_named_with_what_shows_it_again(tmp_path: Path) -> None:
     programs = fake_build(tmp_path, "atomic_malloc", "sharded_spans") / "tests" / "conformance"
     (programs / "bad").write_text("137")

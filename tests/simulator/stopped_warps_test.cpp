@@ -1,8 +1,10 @@
-// A warp of the default allocator that stops for long at each of its steps: the progress of the other warps is that of docs/allocator.md. A
-// free that stands still keeps no thread waiting, a malloc that stands still keeps at most other mallocs waiting, and a warp that stands
-// still for a while only delays.
+// A warp that stops for long at each of its steps, in heaps of each kind over the default allocator: the progress of the other warps is
+// that of docs/allocator.md. A free that stands still keeps no thread waiting, a malloc that stands still keeps at most other mallocs
+// waiting, and a warp that stands still for a while only delays.
 #include "../support/seeds.hpp"
 
+#include <gpuheap/checked.hpp>
+#include <gpuheap/hardened.hpp>
 #include <gpuheap/heap.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap_simulator/launch.hpp>
@@ -28,8 +30,9 @@ struct stage {
 };
 
 // Warp 0 takes blocks and gives them back. The others do too (`both`), or only give back what they find (`frees`).
+template <class Ref>
 struct work {
-  heap_t::ref_type heap;
+  Ref heap;
   stage* seen;
   void** prepared;  // blocks for `frees`, four for each thread
   bool frees_only;
@@ -58,8 +61,9 @@ struct work {
     if (first_warp) seen->at[i] = what;
   }
 };
+template <class Ref>
 struct prepare {
-  heap_t::ref_type heap;
+  Ref heap;
   void** out;
   std::size_t bytes;
   GPUHEAP_FN void operator()(unsigned i) const { out[i] = heap.malloc(bytes); }
@@ -74,6 +78,7 @@ struct verdict {
 constexpr unsigned num_threads = 128;
 
 // One run in which warp 0 stops at its point `at`.
+template <class Heap = heap_t>
 verdict run(simulator::scheduler_kind kind, bool weak, std::uint64_t at, std::uint64_t points, bool frees_only, std::size_t bytes) {
   simulator::settings s;
   s.scheduler = kind;
@@ -82,15 +87,17 @@ verdict run(simulator::scheduler_kind kind, bool weak, std::uint64_t at, std::ui
   s.step_budget = 1'000'000;
   s.num_sms = 1;  // all warps draw from one span
   s.blocks_per_sm = 8;
-  heap_t heap{24 << 20};
+  using ref = typename Heap::ref_type;
+  // The host's queries read the whole of a checked heap.
+  Heap heap{gpuheap::heap_size{gpuheap::finds_misuse<typename Heap::allocator_type> ? 2u << 20 : 24u << 20}};
   std::vector<void*> prepared(4 * num_threads);
-  gpuheap::launch(4 * num_threads, prepare{heap.ref(), prepared.data(), bytes});
+  gpuheap::launch(4 * num_threads, prepare<ref>{heap.ref(), prepared.data(), bytes});
   verdict what;
   {
     s.stopped = {0, at, points};
     simulator::scoped_settings const scope{s};
     try {
-      gpuheap::launch(num_threads, work{heap.ref(), &what.seen, prepared.data(), frees_only, bytes}, {.block_threads = 32});
+      gpuheap::launch(num_threads, work<ref>{heap.ref(), &what.seen, prepared.data(), frees_only, bytes}, {.block_threads = 32});
     } catch (simt::kernel_failure const& failed) {
       what.livelocked = failed.kind() == simulator::failure_kind::livelock;
       what.why = failed.what();
@@ -101,6 +108,7 @@ verdict run(simulator::scheduler_kind kind, bool weak, std::uint64_t at, std::ui
     EXPECT_EQ(heap.verify().problem, "");
     EXPECT_EQ(heap.stats().failed_requests, 0u);
     EXPECT_EQ(heap.stats().live_allocations, frees_only ? 4u * 32 : 4u * num_threads) << "blocks were lost";
+    EXPECT_NO_THROW(heap.check());
   }
   return what;
 }
@@ -136,6 +144,27 @@ TEST(StoppedWarps, KeepNobodyFromFreeing) {
       EXPECT_EQ(what.why, "");
       return what.stalled;
     });
+  }
+}
+
+// What hardened and checked heaps do around the allocator makes nobody wait, and accuses nobody.
+template <class Heap>
+class StoppedWarpsOfKinds : public ::testing::Test {};
+using kinds = ::testing::Types<gpuheap::heap<gpuheap::hardened<>>, gpuheap::heap<gpuheap::checked<>>>;
+TYPED_TEST_SUITE(StoppedWarpsOfKinds, kinds);
+
+TYPED_TEST(StoppedWarpsOfKinds, OnlyDelayAndKeepNobodyFromFreeing) {
+  constexpr bool is_checked = gpuheap::simt::is_same_v<typename TypeParam::allocator_type, gpuheap::checked<>>;
+  for (simulator::scheduler_kind kind : schedulers) {
+    for (bool const frees_only : {false, true}) {
+      // A warp takes ten times as many steps in a checked heap, which writes and reads the words around each block.
+      at_each_step(is_checked ? 601 : 61, [&](std::uint64_t at) {
+        std::uint64_t const points = frees_only ? simulator::stall::ever_after : 20'000;
+        verdict const what = run<TypeParam>(kind, at % 2 != 0, at, points, frees_only, (at >> 1) % 2 == 0 ? 48 : 400);
+        EXPECT_EQ(what.why, "");
+        return what.stalled;
+      });
+    }
   }
 }
 
