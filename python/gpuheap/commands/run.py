@@ -59,7 +59,7 @@ def run(
         str | None, typer.Option("--compare", metavar="a,b", help="Run the program with each of these allocators, and print a table of times.")
     ] = None,
     runs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="With --compare: the number of timed runs of each allocator, after a run that is not timed. Default: 5.")
+        int | None, typer.Option(min=1, metavar="N", help="With --compare: the number of timed runs of each allocator, after an untimed run. Default: 5.")
     ] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="With --compare: the time limit of each run in seconds. Default: 600.")] = None,
     ignore: Annotated[

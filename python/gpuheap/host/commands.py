@@ -191,7 +191,7 @@ def validate(
 @app.command()
 def advise(
     words: Annotated[list[str] | None, typer.Argument(metavar="-- PROGRAM [ARGUMENTS ...]", show_default=False)] = None,
-    runs: Annotated[int, typer.Option(min=1, metavar="N", help="The number of runs of each mode. With 100 or more, the command judges distributions too.")] = 30,
+    runs: Annotated[int, typer.Option(min=1, metavar="N", help="The number of runs of each mode. From 100 on, the command judges distributions too.")] = 30,
     heap: Annotated[list[str] | None, typer.Option("--heap", metavar="NAME", help="Measure the mode heap:NAME too. May be repeated.")] = None,
     ignore: Annotated[
         list[str] | None, typer.Option("--ignore", metavar="REGEX", help="Ignore lines of output that match this expression. May be repeated.")
@@ -204,7 +204,7 @@ def advise(
         Path | None, typer.Option("--from", metavar="DIR", help="The folder of an earlier call. Its samples are judged again, and nothing is run.")
     ] = None,
     no_ncu: Annotated[bool, typer.Option("--no-ncu", help="Do not measure the kernels with Nsight Compute.")] = False,
-    ncu_launches: Annotated[int, typer.Option(min=1, metavar="N", help="The largest number of launches that Nsight Compute profiles, each by replaying it.")] = 100,
+    ncu_launches: Annotated[int, typer.Option(min=1, metavar="N", help="At most so many launches are profiled by Nsight Compute, each by replaying it.")] = 100,
     elide: Annotated[bool, typer.Option("--elide", help="Also measure 'elide': zero-copy without the copies that a rehearsal finds needless.")] = False,
     only: Only = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON in place of text.")] = False,
