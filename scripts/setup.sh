@@ -16,12 +16,16 @@ python_skipped=()  # the parts that only Python tests skipped
 SECONDS=0
 
 export GPUHEAP_STARTED=$EPOCHSECONDS
+export GPUHEAP_SAID=$logs/said  # the time of this file is that of the last line which a person saw
 
 # CONTRIBUTING.md tells a person to source this file in an interactive shell. That shell keeps its traps, and is not ended.
 interactive=false
 case $- in *i*) interactive=true ;; esac
 
-say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
+say() {
+  printf '[%3ds] %s\n' "$SECONDS" "$*"
+  touch "$GPUHEAP_SAID"
+}
 fail() {
   printf 'error: %s\n' "$*" >&2
   if $interactive; then kill -INT $$; fi  # back to the person's prompt
