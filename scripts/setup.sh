@@ -12,7 +12,7 @@ python=$root/build/venv/bin/python
 mkdir -p "$logs"
 skipped=()         # the skipped parts: lines that are printed at the end
 gpu_skipped=()     # the skipped parts that need a GPU
-python_skipped=()  # the parts that only Python tests skipped
+test_skipped=()    # the parts that only tests of pytest or CTest skipped
 SECONDS=0
 
 export GPUHEAP_STARTED=$EPOCHSECONDS
@@ -324,13 +324,23 @@ skipped_by_pytest() {
         fi
       done
     done
-    python_skipped+=("$line")
+    test_skipped+=("$line")
   done < <(sed -n 's/^skipped: //p' "$logs/pytest.log")
+}
+
+# skipped_by_ctest JUNIT: notes the parts that C++ tests skipped, once for each WHAT. A test without a result was not skipped.
+skipped_by_ctest() {
+  local line told
+  [ -e "$1" ] || return 0
+  while read -r line; do
+    for told in "${test_skipped[@]}"; do [ "${told%%: *}" != "${line%%: *}" ] || continue 2; done
+    test_skipped+=("$line")
+  done < <("${system_python:-python3}" scripts/skipped_tests.py "$1")
 }
 
 # report_skipped: prints the skipped parts with their reasons. Sets num_skipped to the number of parts in `skipped`, which need no GPU.
 report_skipped() {
   local line
   num_skipped=${#skipped[@]}
-  for line in "${skipped[@]}" "${gpu_skipped[@]}" "${python_skipped[@]}"; do printf 'skipped: %s\n' "$line"; done
+  for line in "${skipped[@]}" "${gpu_skipped[@]}" "${test_skipped[@]}"; do printf 'skipped: %s\n' "$line"; done
 }

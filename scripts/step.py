@@ -1,6 +1,7 @@
 """Runs one step of ./demo, ./test or .ci/run.
 
-The step's output goes into a log. A line reports its progress 15 s after the last line that a person saw, also if that was of an earlier step. If the step is interrupted, all of its processes are ended.
+The step's output goes into a log. A line reports its progress 15 s after the last line that a person saw, also if an earlier step printed that line. If the
+step is interrupted, all of its processes are ended.
 
 usage: step.py NAME (LOG | -) COMMAND...
 

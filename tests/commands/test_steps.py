@@ -212,3 +212,20 @@ def test_each_skip_is_told_once_and_gets_its_number_of_python_tests(tmp_path: Pa
         "skipped: a browser: none (1 of the Python tests)",
         "1",
     ]
+
+
+def test_each_skip_of_a_c_plus_plus_test_is_told_once(tmp_path: Path) -> None:
+    """The output is that of GoogleTest, and the file that of CTest."""
+    program = tmp_path / "program"
+    text = "/a/b_test.cpp:7: Skipped\\nwide words: no instruction: use another\\n\\n[  SKIPPED ] A.B (0 ms)\\n"
+    program.write_text(f"#!/bin/sh\nprintf '{text}'\n")
+    program.chmod(0o755)
+    lines = [f'add_test({name} "{program}")\nset_tests_properties({name} PROPERTIES SKIP_REGULAR_EXPRESSION "SKIPPED")' for name in ("first", "second")]
+    (tmp_path / "CTestTestfile.cmake").write_text("\n".join([*lines, 'add_test(third "true")']))
+    ctest = shutil.which("ctest", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if ctest is None:
+        pytest.skip("skips of C++ tests: no CTest: run ./test, which sets it up")
+    subprocess.run([ctest, "--test-dir", tmp_path, "--output-junit", tmp_path / "junit.xml"], capture_output=True, check=True)
+    script = f". '{ROOT}/scripts/setup.sh'; for n in 1 2; do skipped_by_ctest none; skipped_by_ctest '{tmp_path}/junit.xml'; done; report_skipped"
+    told = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines() == ["skipped: wide words: no instruction: use another (2 of the C++ tests)"]

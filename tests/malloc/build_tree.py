@@ -21,7 +21,7 @@ SERVED = ("malloc", "free", "__cuda_syscall_aligned_malloc")
 def tool(name: str) -> str:
     found = shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
     if found is None:
-        pytest.skip(f"no {name}: install the CUDA toolkit, 13.0 or newer")
+        pytest.skip(f"relinked programs: no {name}: install the CUDA toolkit, 13.0 or newer")
     return found
 
 
@@ -30,7 +30,7 @@ def library() -> Path:
     """libgpuheap_malloc.a."""
     cmake = ROOT / "build/venv/bin/cmake"
     if not cmake.exists() or not (BUILD / "build.ninja").exists():
-        pytest.skip("no build for CUDA: run cmake --preset cuda, or ./test")
+        pytest.skip("relinked programs: there is no build for CUDA: run ./test")
     done = subprocess.run(
         [cmake, "--build", BUILD, "--target", "gpuheap_malloc"],
         check=False,
