@@ -309,9 +309,9 @@ build() {
   logged "build-$preset" cmake --build --preset "$preset" "${@/#/--target=}" || fail "cannot build the preset $preset"
 }
 
-# skipped_by_pytest: notes the parts that the Python tests skipped, from their log. A part that is noted already only gets the number of tests.
+# skipped_by_pytest: notes the parts that the Python tests skipped, from their log. A part that is noted already only gets the number of tests of all its reasons.
 skipped_by_pytest() {
-  local line what number of
+  local line what number of before
   while read -r line; do
     number=${line##* (} what=${line%%: *}
     for of in skipped gpu_skipped; do
@@ -319,7 +319,11 @@ skipped_by_pytest() {
       local index
       for index in "${!told[@]}"; do
         if [ "${told[$index]%%: *}" = "$what" ]; then
-          told[index]+=" ($number"
+          before=0
+          if [[ ${told[index]} =~ ^(.*)" ("([0-9]+)" of the Python tests)"$ ]]; then
+            told[index]=${BASH_REMATCH[1]} before=${BASH_REMATCH[2]}
+          fi
+          told[index]+=" ($((before + ${number%% *})) of the Python tests)"
           continue 3
         fi
       done

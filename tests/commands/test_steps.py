@@ -200,7 +200,8 @@ def test_options_are_told_and_unknown_ones_are_refused_in_a_line(command: str, s
 
 
 def test_each_skip_is_told_once_and_gets_its_number_of_python_tests(tmp_path: Path) -> None:
-    (tmp_path / "pytest.log").write_text("skipped: the tool: not built: build it (7 of the Python tests)\nskipped: a browser: none (1 of the Python tests)\n")
+    reasons = ("the tool: not built: build it (5", "the tool: old: build it (2", "a browser: none (1")
+    (tmp_path / "pytest.log").write_text("".join(f"skipped: {reason} of the Python tests)\n" for reason in reasons))
     script = (
         f". '{ROOT}/scripts/setup.sh'; skip 'the tool: no header: install it'; skip 'the tool: of another step'; gpu_skipped+=('on a GPU: none'); "
         f"logs='{tmp_path}'; skipped_by_pytest; report_skipped; echo $num_skipped"

@@ -28,6 +28,7 @@ def tool(name: str) -> str:
 @functools.cache
 def library() -> Path:
     """libgpuheap_malloc.a."""
+    tool("nvcc")
     cmake = ROOT / "build/venv/bin/cmake"
     if not cmake.exists() or not (BUILD / "build.ninja").exists():
         pytest.skip("relinked programs: there is no build for CUDA: run ./test")
