@@ -1,4 +1,5 @@
-// A program that knows nothing of gpuheap: its device malloc is served once it is linked with gpuheap::malloc. Without an argument it needs no GPU.
+// A program that knows nothing of gpuheap. Linked with gpuheap::malloc, it gets its device malloc from there. Without an argument it needs
+// no GPU.
 #include <cstdio>
 
 __global__ void kernel(int** out) {
