@@ -12,16 +12,20 @@ python=$root/build/venv/bin/python
 mkdir -p "$logs"
 skipped=()         # the skipped parts: lines that are printed at the end
 gpu_skipped=()     # the skipped parts that need a GPU
-python_skipped=()  # the parts that only Python tests skipped
+test_skipped=()    # the parts that only tests of pytest or CTest skipped
 SECONDS=0
 
 export GPUHEAP_STARTED=$EPOCHSECONDS
+export GPUHEAP_SAID=$logs/said  # the time of this file is that of the last line which a person saw
 
 # CONTRIBUTING.md tells a person to source this file in an interactive shell. That shell keeps its traps, and is not ended.
 interactive=false
 case $- in *i*) interactive=true ;; esac
 
-say() { printf '[%3ds] %s\n' "$SECONDS" "$*"; }
+say() {
+  printf '[%3ds] %s\n' "$SECONDS" "$*"
+  touch "$GPUHEAP_SAID"
+}
 fail() {
   printf 'error: %s\n' "$*" >&2
   if $interactive; then kill -INT $$; fi  # back to the person's prompt
@@ -305,9 +309,9 @@ build() {
   logged "build-$preset" cmake --build --preset "$preset" "${@/#/--target=}" || fail "cannot build the preset $preset"
 }
 
-# skipped_by_pytest: notes the parts that the Python tests skipped, from their log. A part that is noted already only gets the number of tests.
+# skipped_by_pytest: notes the parts that the Python tests skipped, from their log. A part that is noted already only gets the number of tests of all its reasons.
 skipped_by_pytest() {
-  local line what number of
+  local line what number of before
   while read -r line; do
     number=${line##* (} what=${line%%: *}
     for of in skipped gpu_skipped; do
@@ -315,18 +319,32 @@ skipped_by_pytest() {
       local index
       for index in "${!told[@]}"; do
         if [ "${told[$index]%%: *}" = "$what" ]; then
-          told[index]+=" ($number"
+          before=0
+          if [[ ${told[index]} =~ ^(.*)" ("([0-9]+)" of the Python tests)"$ ]]; then
+            told[index]=${BASH_REMATCH[1]} before=${BASH_REMATCH[2]}
+          fi
+          told[index]+=" ($((before + ${number%% *})) of the Python tests)"
           continue 3
         fi
       done
     done
-    python_skipped+=("$line")
+    test_skipped+=("$line")
   done < <(sed -n 's/^skipped: //p' "$logs/pytest.log")
+}
+
+# skipped_by_ctest JUNIT: notes the parts that C++ tests skipped, once for each WHAT. A test without a result was not skipped.
+skipped_by_ctest() {
+  local line told
+  [ -e "$1" ] || return 0
+  while read -r line; do
+    for told in "${test_skipped[@]}"; do [ "${told%%: *}" != "${line%%: *}" ] || continue 2; done
+    test_skipped+=("$line")
+  done < <("${system_python:-python3}" scripts/skipped_tests.py "$1")
 }
 
 # report_skipped: prints the skipped parts with their reasons. Sets num_skipped to the number of parts in `skipped`, which need no GPU.
 report_skipped() {
   local line
   num_skipped=${#skipped[@]}
-  for line in "${skipped[@]}" "${gpu_skipped[@]}" "${python_skipped[@]}"; do printf 'skipped: %s\n' "$line"; done
+  for line in "${skipped[@]}" "${gpu_skipped[@]}" "${test_skipped[@]}"; do printf 'skipped: %s\n' "$line"; done
 }

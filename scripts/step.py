@@ -1,6 +1,7 @@
 """Runs one step of ./demo, ./test or .ci/run.
 
-The step's output goes into a log, and a line reports its progress every 15 s. If the step is interrupted, all of its processes are ended.
+The step's output goes into a log. A line reports its progress 15 s after the last line that a person saw, also if an earlier step printed that line. If the
+step is interrupted, all of its processes are ended.
 
 usage: step.py NAME (LOG | -) COMMAND...
 
@@ -23,6 +24,8 @@ INTERVAL_S = float(os.environ.get("GPUHEAP_PROGRESS_S", "15"))
 LOOK_S = 0.2  # the time within which an interruption is noticed
 GRACE_S = 10.0  # the time that an interrupted command has to end by itself
 INTERRUPTED = 130
+# The file whose time is that of the last line which a person saw; none if it is not set.
+SAID = Path(os.environ["GPUHEAP_SAID"]) if "GPUHEAP_SAID" in os.environ else None
 # The count of finished pieces, as ninja and pytest print it, and as ctest does.
 COUNT = re.compile(rb"\[ *(\d+)/(\d+)\]|^ *(\d+)/(\d+) Test ", re.MULTILINE)
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -39,6 +42,23 @@ def progress(log: Path) -> str:
         return f"{done.decode()} of {of.decode()}"
     lines = [line for line in ESCAPES.sub("", end.decode(errors="replace")).splitlines() if line.strip()]
     return lines[-1].strip()[:100] if lines else "no output so far"
+
+
+def silence() -> float:
+    """The seconds since a person saw a line; 0 if the time is not known."""
+    if SAID is None:
+        return 0.0
+    try:
+        return max(0.0, time.time() - SAID.stat().st_mtime)
+    except OSError:
+        return 0.0
+
+
+def note_line() -> None:
+    """Notes that a person sees a line now."""
+    if SAID is not None:
+        with contextlib.suppress(OSError):
+            SAID.touch()
 
 
 def parents() -> dict[int, int]:
@@ -97,11 +117,13 @@ class Step:
         if code is None:
             self._end()
             return INTERRUPTED
+        if self._log is None:
+            note_line()
         return 128 - code if code < 0 else code
 
     def _wait(self) -> int | None:
         """The command's exit code; None if it is interrupted first."""
-        reported = time.monotonic()
+        reported = time.monotonic() - (silence() if self._log is not None else 0.0)
         while not self._interrupted:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return self._process.wait(timeout=LOOK_S)
@@ -113,6 +135,7 @@ class Step:
     def _report(self) -> None:
         if self._log is not None:
             print(f"[{time.time() - self._started:3.0f}s]   {self._name}: {progress(self._log)}", flush=True)
+            note_line()
 
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         self._interrupted = True

@@ -15,7 +15,7 @@ import generate  # noqa: E402
 import mutants  # noqa: E402
 
 
-@pytest.mark.skipif(not compare.SIMULATOR.exists(), reason="no simulator is built")
+@pytest.mark.skipif(not compare.SIMULATOR.exists(), reason="rewritten programs in the simulator: it is not built: run ./test")
 @pytest.mark.parametrize("seed", [11, 12])
 def test_every_promise_is_kept(seed: int, tmp_path: Path) -> None:
     """Of a block's threads, and, with the toolkit's headers where it is there, of a warp's."""

@@ -119,3 +119,16 @@ def test_the_list_of_tests_is_found_by_ctest(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "100% tests passed" in done.stdout and "out of 1" in done.stdout
+
+
+@pytest.mark.parametrize(("defines", "brings"), [((), True), (("-DGPUHEAP_NO_DEFAULT_ALLOCATOR",), False)])
+def test_a_test_that_does_not_use_the_default_allocator_does_not_read_it(tmp_path: Path, defines: tuple[str, ...], brings: bool) -> None:
+    """So such a test is not built again where that allocator changes.."""
+    source = tmp_path / "prelude.cpp"
+    source.write_text("#include <gpuheap/heap.hpp>\n")
+    folders = [f"-I{ROOT / 'include'}", f"-I{ROOT / 'simulator' / 'include'}"]
+    command = ["c++", "-std=c++20", "-DGPUHEAP_BACKEND_HOST", *defines, *folders, "-MM", "-MG", source]
+    read = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split()
+    assert str(ROOT / "include/gpuheap/heap.hpp") in read
+    allocators = [file for file in read if "/allocators/" in file]
+    assert bool(allocators) == brings, allocators

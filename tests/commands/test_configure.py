@@ -37,7 +37,7 @@ def allocators() -> list[str]:
 )
 def test_what_cannot_be_configured_is_told_in_a_line(tmp_path: Path, options: tuple[str, ...], complaint: str) -> None:
     if shutil.which("cmake") is None or shutil.which("ninja") is None:
-        pytest.skip("no CMake or no Ninja: ./test sets them up")
+        pytest.skip("messages of CMake: no CMake or no Ninja: run ./test, which sets them up")
     deps = ROOT / "build" / "deps" / "usr"  # where ./test puts Boost for a user who is not root
     command = ["cmake", "-S", str(ROOT), "-B", str(tmp_path / "build"), "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={deps}", *options]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120)

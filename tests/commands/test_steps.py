@@ -37,7 +37,8 @@ def test_progress_is_the_last_count_or_the_last_line(tmp_path: Path, log: str, s
 
 
 def start(log: Path, *command: str, **variables: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, "GPUHEAP_PROGRESS_S": "0.2", "GPUHEAP_STARTED": str(time.time()), **variables}
+    kept = {name: value for name, value in os.environ.items() if name != "GPUHEAP_SAID"}  # ./test, which may run this test, has set it
+    environment = {**kept, "GPUHEAP_PROGRESS_S": "0.2", "GPUHEAP_STARTED": str(time.time()), **variables}
     return subprocess.Popen(
         [sys.executable, str(STEP), "counting", str(log), *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
@@ -52,6 +53,40 @@ def test_a_long_step_says_how_far_it_is_and_ends_as_its_command(tmp_path: Path) 
     assert quick.communicate(timeout=30) == ("", "") and quick.returncode == 5
     killed = start(log, "bash", "-c", "kill -KILL $$")
     assert killed.communicate(timeout=30) == ("", "") and killed.returncode == 128 + signal.SIGKILL
+
+
+def test_no_silence_is_longer_than_the_interval_where_short_steps_follow_one_another(tmp_path: Path) -> None:
+    said, log = tmp_path / "said", tmp_path / "log"
+    said.touch()
+    told = []
+    for _ in range(3):  # each is shorter than the interval
+        step = start(log, "sleep", "1.1", GPUHEAP_PROGRESS_S="1.5", GPUHEAP_SAID=str(said))
+        told.append(step.communicate(timeout=30)[0].count("counting: "))
+    assert told[0] == 0 and sum(told) >= 1
+    # A line of the script counts as one of a step does.
+    script = f". '{ROOT}/scripts/setup.sh'; GPUHEAP_SAID='{said}'; say something"
+    os.utime(said, (0, 0))
+    assert subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True).stdout == "[  0s] something\n"
+    assert time.time() - said.stat().st_mtime < 60
+
+
+@pytest.mark.parametrize(("command", "option"), [("test", "--fast"), ("test", ""), ("demo", "")])
+def test_how_long_it_takes_is_said_before_anything_is_done(tmp_path: Path, command: str, option: str) -> None:
+    (tmp_path / "scripts").mkdir()
+    for name in (command, "scripts/setup.sh"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    build = tmp_path / "build" / "host"
+    build.mkdir(parents=True)
+    (build / "build.ninja").write_text("")
+    (build / "CMakeCache.txt").write_text("GPUHEAP_BUILD_TESTS:BOOL=ON\n")
+    # There is no compiler, so that the command ends before it installs anything.
+    (tmp_path / "bin").mkdir()
+    for tool in ("bash", "dirname", "mkdir", "grep", "touch", "env"):
+        (tmp_path / "bin" / tool).symlink_to(str(shutil.which(tool)))
+    words = [tmp_path / command, *([option] if option else [])]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, env={"PATH": str(tmp_path / "bin")})
+    assert ran.returncode == 2 and "no C++ compiler" in ran.stderr
+    assert len(ran.stdout.splitlines()) == 1 and "minutes" in ran.stdout
 
 
 def started_sleepers(folder: Path, number: int) -> list[psutil.Process]:
@@ -165,7 +200,8 @@ def test_options_are_told_and_unknown_ones_are_refused_in_a_line(command: str, s
 
 
 def test_each_skip_is_told_once_and_gets_its_number_of_python_tests(tmp_path: Path) -> None:
-    (tmp_path / "pytest.log").write_text("skipped: the tool: not built: build it (7 of the Python tests)\nskipped: a browser: none (1 of the Python tests)\n")
+    reasons = ("the tool: not built: build it (5", "the tool: old: build it (2", "a browser: none (1")
+    (tmp_path / "pytest.log").write_text("".join(f"skipped: {reason} of the Python tests)\n" for reason in reasons))
     script = (
         f". '{ROOT}/scripts/setup.sh'; skip 'the tool: no header: install it'; skip 'the tool: of another step'; gpu_skipped+=('on a GPU: none'); "
         f"logs='{tmp_path}'; skipped_by_pytest; report_skipped; echo $num_skipped"
@@ -177,3 +213,20 @@ def test_each_skip_is_told_once_and_gets_its_number_of_python_tests(tmp_path: Pa
         "skipped: a browser: none (1 of the Python tests)",
         "1",
     ]
+
+
+def test_each_skip_of_a_c_plus_plus_test_is_told_once(tmp_path: Path) -> None:
+    """The output is that of GoogleTest, and the file that of CTest."""
+    program = tmp_path / "program"
+    text = "/a/b_test.cpp:7: Skipped\\nwide words: no instruction: use another\\n\\n[  SKIPPED ] A.B (0 ms)\\n"
+    program.write_text(f"#!/bin/sh\nprintf '{text}'\n")
+    program.chmod(0o755)
+    lines = [f'add_test({name} "{program}")\nset_tests_properties({name} PROPERTIES SKIP_REGULAR_EXPRESSION "SKIPPED")' for name in ("first", "second")]
+    (tmp_path / "CTestTestfile.cmake").write_text("\n".join([*lines, 'add_test(third "true")']))
+    ctest = shutil.which("ctest", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if ctest is None:
+        pytest.skip("skips of C++ tests: no CTest: run ./test, which sets it up")
+    subprocess.run([ctest, "--test-dir", tmp_path, "--output-junit", tmp_path / "junit.xml"], capture_output=True, check=True)
+    script = f". '{ROOT}/scripts/setup.sh'; for n in 1 2; do skipped_by_ctest none; skipped_by_ctest '{tmp_path}/junit.xml'; done; report_skipped"
+    told = subprocess.run(["bash", "-euo", "pipefail", "-c", script], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines() == ["skipped: wide words: no instruction: use another (2 of the C++ tests)"]

@@ -28,6 +28,7 @@ struct state {
   std::uint64_t next_handle = 1;
   int device = 0;
   std::size_t limit = std::size_t{8} << 20;
+  std::size_t free_bytes = total_bytes;
 };
 state& world() {
   static state* const only = new state;  // outlives all that ends with the process
@@ -97,6 +98,7 @@ void disarm() { world().planned = {}; }
 void restore_device() { world().device = world().now.device_changes = 0; }
 void pause() { world().paused = true; }
 void resume() { world().paused = false; }
+void tell_free(std::uint64_t bytes) { world().free_bytes = bytes; }
 std::uint64_t calls() { return world().seen; }
 std::string failed_call() { return world().failed; }
 
@@ -211,7 +213,8 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return plain("cudaRuntimeGetVersion");
 }
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
-  *free = *total = total_bytes;
+  *free = world().free_bytes;
+  *total = total_bytes;
   return plain("cudaMemGetInfo");
 }
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) {

@@ -37,6 +37,8 @@ void pause();
 void resume();
 // Makes device 0 current, where the code under test could not.
 void restore_device();
+// How much of its 256 MiB the device tells to be free from now on, whatever is allocated.
+void tell_free(std::uint64_t bytes);
 // The number of calls that arm() has seen, and the name of the first that failed; "" if none did.
 [[nodiscard]] std::uint64_t calls();
 [[nodiscard]] std::string failed_call();

@@ -197,7 +197,7 @@ TEST(OwnGrowth, ByPolicyItEndsAndIsNotForWhatCannotFit) {
 
 TEST(OwnGrowth, WhatTheDeviceDoesNotHaveChangesNothing) {
   std::size_t const total = gpuheap::memory::device.query()->total_bytes;
-  if (total > 150_GiB) GTEST_SKIP() << "this allocator's heaps have at most 256 GiB";
+  if (total > 150_GiB) GTEST_SKIP() << "more memory than a GPU has: this allocator's heaps have at most 256 GiB: use a smaller GPU";
   heap_t heap{growth{.initial = 128_MiB, .at_most = 2 * total}};
   std::size_t const bytes = heap.bytes();
   EXPECT_THROW(heap.grow(3 * (total / 2)), gpuheap::out_of_memory);

@@ -36,7 +36,7 @@ def registers_of(cubin: bytes) -> int:
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_numba(arch: int, fatbin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("numba.cuda", reason="kernels written in Python: no numba-cuda", exc_type=ImportError)
+    pytest.importorskip("numba.cuda", reason="kernels written in Python: no numba-cuda: pip install 'numba-cuda[cu13]'", exc_type=ImportError)
     from numba import cuda, float32, int64, types
 
     from gpuheap.heaps.compiler import link
@@ -67,7 +67,7 @@ def test_numba(arch: int, fatbin: bytes, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_numbas_own_runtime(arch: int, fatbin: bytes, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Kernels with arrays of Numba's own, and what their runtime calls, linked with malloc and free from a heap."""
-    pytest.importorskip("numba.cuda", reason="kernels written in Python: no numba-cuda", exc_type=ImportError)
+    pytest.importorskip("numba.cuda", reason="kernels written in Python: no numba-cuda: pip install 'numba-cuda[cu13]'", exc_type=ImportError)
     import numba.cuda.memory_management
     import numpy as np
     from numba import cuda, int64, types
@@ -112,7 +112,7 @@ def defined(cubin: bytes, name: str, folder: Path) -> list[bool]:
 
 def test_the_first_example_of_numba(fatbin: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """The example's code before its heap is made, which needs a GPU: tests/kernels/test_numba_gpu.py runs all of it."""
-    pytest.importorskip("numba.cuda", reason="kernels written in Python: no numba-cuda", exc_type=ImportError)
+    pytest.importorskip("numba.cuda", reason="kernels written in Python: no numba-cuda: pip install 'numba-cuda[cu13]'", exc_type=ImportError)
     from numba import cuda, types
 
     from gpuheap.heaps.compiler import link
@@ -136,7 +136,7 @@ def test_the_first_example_of_numba(fatbin: bytes, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_triton(arch: int, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    triton = pytest.importorskip("triton", reason="kernels written in Python: no Triton", exc_type=ImportError)
+    triton = pytest.importorskip("triton", reason="kernels written in Python: no Triton: pip install triton", exc_type=ImportError)
     try:
         gpuheap.device_code("bitcode")
     except gpuheap.MissingPart as missing:
@@ -170,7 +170,7 @@ def test_the_recipe_for_cuda_core(arch: int, fatbin: bytes) -> None:
     """The recipe of docs/python.md, as far as its last line, which needs a GPU."""
     core = pytest.importorskip("cuda.core", reason="kernels written in Python: no cuda.core: pip install cuda-core cuda-bindings", exc_type=ImportError)
     if not hasattr(core, "Linker"):
-        pytest.skip("kernels written in Python: cuda.core is older than 1.0")
+        pytest.skip("kernels written in Python: cuda.core is older than 1.0: pip install 'cuda-core>=1'")
     from gpuheap.heaps import compiler
 
     if compiler.versions()[2] < 13:
@@ -185,7 +185,7 @@ def test_the_recipe_for_cuda_core(arch: int, fatbin: bytes) -> None:
 
 
 def test_triton_refuses_several_ctas(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-    triton = pytest.importorskip("triton", reason="kernels written in Python: no Triton", exc_type=ImportError)
+    triton = pytest.importorskip("triton", reason="kernels written in Python: no Triton: pip install triton", exc_type=ImportError)
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     import triton_kernels
     from triton.backends.compiler import GPUTarget

@@ -22,7 +22,7 @@ extern "C" __global__ void both(gpuheap_handle heap, void** out) {
 def library(name: str, file: str) -> ctypes.CDLL:
     path = Path(sysconfig.get_paths()["purelib"]) / "nvidia" / name / "lib" / file
     if not path.is_file():
-        pytest.skip("kernels written in Python for CUDA 12: pip install nvidia-cuda-nvrtc-cu12 nvidia-nvjitlink-cu12")
+        pytest.skip("kernels written in Python for CUDA 12: no NVRTC or no nvJitLink: pip install nvidia-cuda-nvrtc-cu12 nvidia-nvjitlink-cu12")
     return ctypes.CDLL(str(path))
 
 

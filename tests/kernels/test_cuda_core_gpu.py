@@ -11,12 +11,12 @@ import pytest
 import gpuheap
 
 core = pytest.importorskip("cuda.core", reason="kernels written in Python: no cuda.core: pip install cuda-core", exc_type=ImportError)
-cupy = pytest.importorskip("cupy", reason="kernels written in Python: no CuPy", exc_type=ImportError)
+cupy = pytest.importorskip("cupy", reason="kernels written in Python: no CuPy: pip install cupy-cuda13x", exc_type=ImportError)
 
 
 def test_the_recipe(gpu: None) -> None:
     if not hasattr(core, "Linker"):
-        pytest.skip("kernels written in Python: cuda.core is older than 1.0")
+        pytest.skip("kernels written in Python: cuda.core is older than 1.0: pip install 'cuda-core>=1'")
     device = core.Device()
     device.set_current()
     page = (Path(__file__).resolve().parents[2] / "docs" / "python.md").read_text()

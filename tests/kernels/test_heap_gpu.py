@@ -9,7 +9,7 @@ import pytest
 
 import gpuheap
 
-cupy = pytest.importorskip("cupy", reason="kernels written in Python: no CuPy", exc_type=ImportError)
+cupy = pytest.importorskip("cupy", reason="kernels written in Python: no CuPy: pip install cupy-cuda13x", exc_type=ImportError)
 
 CODE = r"""
 #include <gpuheap_device.h>

@@ -13,7 +13,7 @@ import pytest
 
 import gpuheap
 
-pytest.importorskip("numba.cuda", reason="kernels written in Python: no numba-cuda", exc_type=ImportError)
+pytest.importorskip("numba.cuda", reason="kernels written in Python: no numba-cuda: pip install 'numba-cuda[cu13]'", exc_type=ImportError)
 from numba import cuda, float32, int64  # noqa: E402
 
 

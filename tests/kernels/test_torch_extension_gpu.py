@@ -9,14 +9,14 @@ import pytest
 
 import gpuheap
 
-torch = pytest.importorskip("torch", reason="kernels written in Python: no PyTorch", exc_type=ImportError)
+torch = pytest.importorskip("torch", reason="kernels written in Python: no PyTorch: pip install torch", exc_type=ImportError)
 
 SOURCE = Path(__file__).resolve().parents[2] / "examples" / "python" / "ragged_tensor_torch.cu"
 
 
 def test_ragged_tensors_of_one_kernel(gpu: None, tmp_path: Path) -> None:
     if shutil.which("nvcc") is None and not Path("/usr/local/cuda/bin/nvcc").exists():
-        pytest.skip("kernels written in Python: an extension of PyTorch needs nvcc")
+        pytest.skip("kernels written in Python: an extension of PyTorch needs nvcc: install the CUDA toolkit, 13.0 or newer")
     from torch.utils import cpp_extension
 
     ragged = cpp_extension.load(

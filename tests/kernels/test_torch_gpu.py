@@ -6,8 +6,8 @@ import pytest
 
 import gpuheap
 
-torch = pytest.importorskip("torch", reason="kernels written in Python: no PyTorch", exc_type=ImportError)
-cupy = pytest.importorskip("cupy", reason="kernels written in Python: no CuPy", exc_type=ImportError)
+torch = pytest.importorskip("torch", reason="kernels written in Python: no PyTorch: pip install torch", exc_type=ImportError)
+cupy = pytest.importorskip("cupy", reason="kernels written in Python: no CuPy: pip install cupy-cuda13x", exc_type=ImportError)
 
 CODE = r"""
 #include <gpuheap_device.h>

@@ -6,8 +6,8 @@ import pytest
 
 import gpuheap
 
-torch = pytest.importorskip("torch", reason="kernels written in Python: no PyTorch, whose memory Triton's kernels get", exc_type=ImportError)
-triton = pytest.importorskip("triton", reason="kernels written in Python: no Triton", exc_type=ImportError)
+torch = pytest.importorskip("torch", reason="kernels written in Python: no PyTorch, whose memory Triton's kernels get: pip install torch", exc_type=ImportError)
+triton = pytest.importorskip("triton", reason="kernels written in Python: no Triton: pip install triton", exc_type=ImportError)
 import triton.language as tl  # noqa: E402
 
 import gpuheap.triton as gt  # noqa: E402

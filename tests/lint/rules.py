@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -298,3 +299,38 @@ def retired_names(path: str, text: str) -> list[Breach]:
 def unfinished(path: str, text: str) -> list[Breach]:
     mark = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
     return [Breach(path, n, line.strip()) for n, line in enumerate(text.splitlines(), 1) if mark.search(line)]
+
+
+def skip_reasons(path: str, text: str) -> list[tuple[int, str]]:
+    """The line and the reason of each skip, except reasons that are imported. A value in the reason reads `{}`."""
+    if not path.endswith(".py"):
+        skips = re.compile(r'GTEST_SKIP\(\) << "(.*)"|message\(STATUS "skipped: (.*)"\)')
+        return [(n, match[1] or match[2]) for n, line in enumerate(text.splitlines(), 1) if (match := skips.search(line))]
+
+    def words(node: ast.expr, constants: dict[str, ast.expr]) -> str:
+        if isinstance(node, ast.Name):
+            return words(constants[node.id], constants) if node.id in constants else "{}"
+        if isinstance(node, ast.JoinedStr):
+            return "".join(part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else "{}" for part in node.values)
+        return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "{}"
+
+    tree = ast.parse(text)
+    constants = {node.targets[0].id: node.value for node in tree.body if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)}
+    imported = {name.asname or name.name for node in tree.body if isinstance(node, ast.ImportFrom) for name in node.names}
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("skip", "skipif", "importorskip"):
+            given = [keyword.value for keyword in node.keywords if keyword.arg == "reason"] or (node.args[:1] if node.func.attr == "skip" else [])
+            if not (given and isinstance(given[0], ast.Name) and given[0].id in imported):
+                found.append((node.lineno, words(given[0], constants) if given else ""))
+    return found
+
+
+def skips_without_remedy(path: str, text: str) -> list[Breach]:
+    """Skips whose reason is not `what is skipped: why: what to do`. A missing GPU needs no remedy; the text of an error has its own."""
+    breaches = []
+    for line, reason in skip_reasons(path, text):
+        what, *rest = reason.split(": ")
+        if not what or not rest or (len(rest) < 2 and "GPU" not in reason and not reason.endswith("{}")):
+            breaches.append(Breach(path, line, f"a skip's reason reads `what is skipped: why: what to do`: {reason}"))
+    return breaches

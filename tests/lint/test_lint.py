@@ -74,12 +74,17 @@ def test_no_retired_name_is_left():
     assert breaches(rules.retired_names, HEADERS) == ""
 
 
+def test_every_skip_says_what_is_skipped_and_what_to_do():
+    places = [name for name in FILES if name.startswith(("tests/", "tools/", "opencl/")) and name.endswith((".py", ".cpp", ".cu", "CMakeLists.txt"))]
+    assert breaches(rules.skips_without_remedy, [name for name in places if not name.startswith("tests/lint/")]) == ""
+
+
 def test_the_subject_of_the_last_commit_follows_the_rules():
     try:
         command = ["git", "log", "-1", "--no-merges", "--format=%s"]
         subject = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
     except (FileNotFoundError, subprocess.CalledProcessError):
-        pytest.skip("the style of commits: this is not a git checkout")
+        pytest.skip("the style of commits: this is not a git checkout: clone the repository with git")
     assert "\n".join(map(str, rules.subject_breaches(subject))) == ""
 
 

@@ -104,3 +104,21 @@ def test_type_names():
 
 def test_retired_names():
     assert lines(rules.retired_names("x.hpp", "int house_rules;\nint houses;\n// the house\nint floor_of(int);\n")) == [1, 4]
+
+
+def test_skips():
+    text = """from tools import REASON
+NOT_BUILT = "the tool: not built: build it"
+pytest.skip("the tool: not built")
+pytest.skip(NOT_BUILT)
+pytest.skip(f"the tool: {error}")
+mark = pytest.mark.skipif(True, reason=f"no {tool}: install it")
+pytest.importorskip("a", reason="tests on a GPU: there is none")
+pytest.importorskip("a")
+pytest.skip(error)
+pytest.skip(REASON)
+"""
+    assert lines(rules.skips_without_remedy("tests/x.py", text)) == [3, 6, 8, 9]
+    cpp = 'if (a) GTEST_SKIP() << "no such instruction";\nGTEST_SKIP() << "wide words: no instruction: another processor";\n'
+    assert lines(rules.skips_without_remedy("tests/x.cpp", cpp)) == [1]
+    assert lines(rules.skips_without_remedy("CMakeLists.txt", 'message(STATUS "skipped: headers: no clang")\n')) == [1]

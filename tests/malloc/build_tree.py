@@ -21,16 +21,17 @@ SERVED = ("malloc", "free", "__cuda_syscall_aligned_malloc")
 def tool(name: str) -> str:
     found = shutil.which(name) or shutil.which(name, path="/usr/local/cuda/bin")
     if found is None:
-        pytest.skip(f"no {name}: install the CUDA toolkit, 13.0 or newer")
+        pytest.skip(f"relinked programs: no {name}: install the CUDA toolkit, 13.0 or newer")
     return found
 
 
 @functools.cache
 def library() -> Path:
     """libgpuheap_malloc.a."""
+    tool("nvcc")
     cmake = ROOT / "build/venv/bin/cmake"
     if not cmake.exists() or not (BUILD / "build.ninja").exists():
-        pytest.skip("no build for CUDA: run cmake --preset cuda, or ./test")
+        pytest.skip("relinked programs: there is no build for CUDA: run ./test")
     done = subprocess.run(
         [cmake, "--build", BUILD, "--target", "gpuheap_malloc"],
         check=False,

@@ -34,7 +34,7 @@ def numbers(kept: set[str], kind: str) -> set[int]:
 def disassembled(cubin: Path) -> dict[str, list[Instruction]]:
     found = nvdisasm()
     if found is None:
-        pytest.skip("no nvdisasm: install the CUDA toolkit's, or pip install nvidia-cuda-nvdisasm")
+        pytest.skip("registers of relinked programs: no nvdisasm: install the CUDA toolkit's, or pip install nvidia-cuda-nvdisasm")
     return disassemble(found, cubin)
 
 
@@ -198,7 +198,7 @@ def test_link_time_optimisation_keeps_the_convention(tmp_path: Path) -> None:
         ]
         done = subprocess.run([*map(str, command), "-o", str(cubin)], check=False, capture_output=True, text=True)
         if "linker library load error" in done.stderr:
-            pytest.skip("nvlink finds no libnvvm: the CUDA toolkit here has no nvvm/lib64")
+            pytest.skip("link-time optimisation of relinked programs: nvlink finds no libnvvm: install the whole CUDA toolkit, with nvvm/lib64")
         assert done.returncode == 0, done.stderr
         assert breaches(disassembled(cubin)) == []
         counts = Cubin(cubin.read_bytes()).registers()

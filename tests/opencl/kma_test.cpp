@@ -355,7 +355,8 @@ TEST(KmaOpenCL, RefusesAHeapThatIsTooSmall) {
 
 TEST(KmaOpenCL, ServesBeyond4GiB) {
   std::uint64_t const bytes = 5 * GiB;
-  if (machine::get().largest_buffer() < bytes) GTEST_SKIP() << "the device has no buffers of 5 GiB";
+  if (machine::get().largest_buffer() < bytes)
+    GTEST_SKIP() << "KMA beyond 4 GiB: the OpenCL device has no buffers of 5 GiB: use a device or a machine with more memory";
   heap_under_test heap{bytes};
   // Nearly all of it, so that the last ones lie beyond.
   blocks large(heap, 6, 800 * MiB), small(heap, items, 500);

@@ -1,7 +1,17 @@
-# Builds tests/package/consumer against this build of the library, and runs what can run. Variables: HOW, BACKEND, SOURCE, BUILD, GENERATOR, WORK, OPTIONS.
+# Builds tests/package/consumer against this build of the library, and runs what can run. Variables: HOW, BACKEND, SOURCE, BUILD, GENERATOR, WORK, OPTIONS,
+# NVCC (for CUDA), and TARGETS: what is built of the consumer; not set: all of it. The CMake that runs this script is the one that is tested.
 
 function(run)
   execute_process(COMMAND ${ARGV} COMMAND_ERROR_IS_FATAL ANY COMMAND_ECHO STDOUT)
+endfunction()
+
+# check_relinked(program): launches of the program go through the library, and it runs.
+function(check_relinked program)
+  file(STRINGS ${program} symbols REGEX "__wrap___cudaLaunchKernel")
+  if(NOT symbols)
+    message(FATAL_ERROR "${program} was linked without the library's calls")
+  endif()
+  run(${program})
 endfunction()
 
 file(REMOVE_RECURSE ${WORK})
@@ -19,6 +29,12 @@ if(HOW STREQUAL "installed")
   if(BACKEND STREQUAL "cuda" AND NOT options_files)
     message(FATAL_ERROR "no options file for nvcc was installed")
   endif()
+  # What the README says of a program without CMake.
+  foreach(file IN LISTS options_files)
+    run(${NVCC} -rdc=true -arch=sm_90 ${SOURCE}/tests/package/consumer/relinked.cu --options-file ${file} -o ${WORK}/relinked)
+    check_relinked(${WORK}/relinked)
+    run(${NVCC} -std=c++20 -arch=sm_90 -I${WORK}/prefix/include ${SOURCE}/examples/plain_cuda.cu -o ${WORK}/plain)
+  endforeach()
   # The package may be moved: nothing in it names where it was made.
   file(GLOB_RECURSE files ${WORK}/prefix/*.cmake)
   foreach(file IN LISTS files)
@@ -49,7 +65,11 @@ elseif(NOT HOW STREQUAL "installed")
   list(APPEND OPTIONS -DGPUHEAP_REPOSITORY=file://${repository} -DGPUHEAP_TAG=v0)
 endif()
 run(${CMAKE_COMMAND} -S ${SOURCE}/tests/package/consumer -B ${WORK}/build -G ${GENERATOR} -DHOW=${HOW} -DBACKEND=${BACKEND} ${OPTIONS})
-run(${CMAKE_COMMAND} --build ${WORK}/build)
+list(TRANSFORM TARGETS PREPEND --target= OUTPUT_VARIABLE wanted)
+run(${CMAKE_COMMAND} --build ${WORK}/build ${wanted})
+if(TARGETS)
+  return()
+endif()
 # What the programs do not link is not built.
 if(NOT HOW STREQUAL "installed")
   file(GLOB_RECURSE built ${WORK}/build/*.a)
@@ -57,7 +77,8 @@ if(NOT HOW STREQUAL "installed")
   list(SORT built)
   set(expected libgpuheap_simulator.a)
   if(BACKEND STREQUAL "cuda")
-    set(expected libgpuheap_kernels_atomic_malloc.a libgpuheap_kernels_cuda_malloc.a libgpuheap_kernels_sharded_spans.a)
+    set(expected libgpuheap_kernels_atomic_malloc.a libgpuheap_kernels_cuda_malloc.a libgpuheap_kernels_sharded_spans.a
+                 libgpuheap_malloc.a)
   endif()
   if(NOT built STREQUAL expected)
     message(FATAL_ERROR "libraries built: ${built}; linked: ${expected}")
@@ -65,4 +86,6 @@ if(NOT HOW STREQUAL "installed")
 endif()
 if(BACKEND STREQUAL "host")
   run(${WORK}/build/consumer)
+else()
+  check_relinked(${WORK}/build/relinked)
 endif()

@@ -69,7 +69,7 @@ def test_a_disk_that_is_full_at_any_write_of_bench_loses_nothing(checkout: Check
     command = (*SINGLE, "--output", "here")
     assert "cannot be written: file too large" in error_line(checkout.gpuheap(*command, largest_file=largest))
     folder = checkout.root / "here"
-    assert {path.name for path in folder.iterdir()} <= {"mini.csv", "environment.json"}
+    assert set(contents(folder)) <= {"mini.csv", "environment.json"}
     kept = [row.line for row in read_table(folder / "mini.csv")] if (folder / "mini.csv").exists() else []
     checkout.log()
     assert checkout.gpuheap(*command).returncode == 0
@@ -92,6 +92,8 @@ def test_a_disk_that_is_full_at_any_write_of_merge_changes_nothing(checkout: Che
     line = error_line(checkout.gpuheap("merge", "two", "--output", "one", largest_file=largest))
     assert "cannot be written: file too large" in line and line.endswith("nothing was changed")
     assert contents(checkout.root / "one") == before
+    error_line(checkout.gpuheap("merge", "two", "--output", "new/one", largest_file=largest))
+    assert not (checkout.root / "new").exists(), "a folder was made"
     assert checkout.gpuheap("merge", "two", "--output", "one").returncode == 0
     assert contents(checkout.root / "one")["mini.csv"] == contents(checkout.root / "two")["mini.csv"]
 

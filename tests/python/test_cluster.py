@@ -18,7 +18,7 @@ from fake_checkout import Checkout
 from gpuheap.running.cluster import Cluster, ClusterWorker, SchedulerGone
 from gpuheap.running.workers import WorkerLost
 
-pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
+pytest.importorskip("distributed", reason="measuring on several machines: no Dask: pip install distributed")
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 

@@ -99,7 +99,7 @@ def test_nsight_compute_tells_of_every_kernel_or_why_not(bench: Bench) -> None:
     found = answer(bench, "advise", "--runs", "1", "--", str(BUILT / "host_cases_static"), "rounds")
     if not found["session"]["kernels"]:
         assert "rules 1, 2, 5, 6 could not be evaluated: Nsight Compute" in found["unknown"][0]
-        pytest.skip(found["session"]["profiler"])
+        pytest.skip(f"counters of Nsight Compute: {found['session']['profiler']}")
     assert len(found["session"]["kernels"]) == 2 and found["rules"]["rules"][0]["outcome"] != "unknown"
     assert {mode for row in found["kernels"] for mode in row["ratios"]} == {"device", "zero-copy", "unified"}
     assert all(ratio > 0 for row in found["kernels"] for ratio in row["ratios"].values())

@@ -58,7 +58,7 @@ def test_counters_are_rows_or_the_reason_is_one_line(bench: Bench) -> None:
     ran = bench.gpuheap("bench", "counters/hotspot_512", "--output", str(bench.folder), GPUHEAP_PROGRAMS=str(BUILT))
     if ran.returncode != 0:
         assert len(ran.stderr.strip().splitlines()) == 1 and ("ncu" in ran.stderr or "ERR_NVGPUCTRPERM" in ran.stderr), ran.stdout + ran.stderr
-        pytest.skip(ran.stderr.strip())
+        pytest.skip(f"counters of Nsight Compute: {ran.stderr.strip()}")
     rows = {row.metric: row for row in read_table(bench.folder / "counters.csv")}
     rate, excess = rows["l2_hit_rate"].statistics, rows["excess_sector_ratio"].statistics
     assert rate is not None and 0 <= rate.median <= 2 and excess is not None and 0 <= excess.median < 1

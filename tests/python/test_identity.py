@@ -34,7 +34,7 @@ def identity(root: Path, flags: str = "-O3") -> str:
     return found[1]
 
 
-@pytest.mark.skipif(CMAKE is None, reason="no cmake")
+@pytest.mark.skipif(CMAKE is None, reason="the identity of a build: no CMake: run ./test, which sets it up")
 def test_the_identity_is_of_sources_flags_and_compilers(tmp_path: Path) -> None:
     one, two = checkout(tmp_path / "one"), checkout(tmp_path / "two")
     first = identity(one)

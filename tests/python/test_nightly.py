@@ -194,7 +194,7 @@ def test_tables_of_another_scale_are_not_added_to(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "plan.json").read_text())["scale"] == 0.0002
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the conformance tests are not built: cmake --build --preset host")
+@pytest.mark.skipif(not REAL.exists(), reason="explorations of the nightly run: the conformance tests are not built: run ./test")
 def test_real_explorations(tmp_path: Path) -> None:
     (tmp_path / "build").symlink_to(ROOT / "build" / "host")
     ran = nightly(tmp_path, "--only", "schedules", "--allocators", "atomic_malloc", "--scale", "0.0002", "--chunk", "20")

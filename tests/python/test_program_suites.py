@@ -334,7 +334,7 @@ def test_counters_that_may_not_be_read_are_one_line_and_no_row(counters: Counter
 def test_a_missing_profiler_is_one_line(counters: Counters, error_line: ErrorLine, monkeypatch: pytest.MonkeyPatch) -> None:
     counters.checkout.environment["PATH"] = "/usr/bin:/bin"
     if Path("/usr/local/cuda/bin/ncu").exists():
-        pytest.skip("Nsight Compute is installed where gpuheap looks by itself")
+        pytest.skip("a missing profiler: Nsight Compute is installed in /usr/local/cuda, where gpuheap looks for it: nothing to do")
     assert "there is no `ncu` on PATH" in error_line(counters.bench("hits"))
     ran = counters.bench("all", "--runs", "1")
     assert ran.returncode == 0 and "hits needs Nsight Compute (ncu), which is not installed, and is left out" in ran.stdout

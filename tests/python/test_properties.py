@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-hypothesis = pytest.importorskip("hypothesis", reason="hypothesis is not installed: ./test installs it into build/venv")
+hypothesis = pytest.importorskip("hypothesis", reason="properties: no hypothesis: run ./test, which installs it into build/venv")
 
 from hypothesis import strategies as some  # noqa: E402
 

@@ -17,12 +17,8 @@ from pathlib import Path
 import pytest
 from served_steps import BUILT, LIBRARY, NVCC, STEPS, TOOLKIT, Bench
 
-pytestmark = [
-    pytest.mark.skipif(
-        not (LIBRARY.exists() and STEPS.exists()), reason="the library of gpuheap run or the driver double is not built: cmake --build --preset host"
-    ),
-    pytest.mark.skipif(not (TOOLKIT / "libnvJitLink.so.13").exists(), reason="no nvcc with libnvJitLink.so.13: install the CUDA toolkit, 13.0 or newer"),
-]
+NOT_BUILT = "the tool `gpuheap run`: not built, or no libnvJitLink.so.13: install the CUDA toolkit, 13.0 or newer, then ./test"
+pytestmark = pytest.mark.skipif(not all(file.exists() for file in (LIBRARY, STEPS, TOOLKIT / "libnvJitLink.so.13")), reason=NOT_BUILT)
 
 PROGRAM = """
 #include <cstdlib>

@@ -85,7 +85,7 @@ TEST(Parallel, AFailureEndsAllMachines) {
 }
 
 TEST(Parallel, SixteenBytesChangeTogether) {
-  if (!simt::has_atomic_16()) GTEST_SKIP() << "this processor has no 16-byte compare-exchange";
+  if (!simt::has_atomic_16()) GTEST_SKIP() << "exchanges of 16 bytes: this processor has none: use a processor with cmpxchg16b";
   simulator::scoped_settings const scope(parallel(2));
   simt::pair64 pair{0, 0};
   run(2000, [&](unsigned) {

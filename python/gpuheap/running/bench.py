@@ -7,7 +7,7 @@ import math
 import os
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -326,7 +326,9 @@ def uninterrupted() -> Iterator[None]:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Makes the folder if it is missing, and holds a lock on it. The system releases the lock when the process ends."""
+    """Makes the folder if it is missing, and holds a lock on it. The system releases the lock when the process ends. Folders that were made go again if
+    they are empty at the end."""
+    made = [each for each in (folder, *folder.parents) if not each.exists()]
     make_folder(folder, ELSEWHERE)
     with naming(folder, "opened", ELSEWHERE):
         descriptor = os.open(folder, os.O_RDONLY)
@@ -340,6 +342,9 @@ def only_writer(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+        with suppress(OSError):  # the first folder that is not empty ends it
+            for each in made:
+                each.rmdir()
 
 
 class TableOrder:

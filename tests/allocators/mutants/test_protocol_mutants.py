@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import protocol_mutants as mutants  # noqa: E402  (of this folder)
 
-needs_simulator = pytest.mark.skipif(not mutants.SIMULATOR.exists(), reason="no simulator is built")
+needs_simulator = pytest.mark.skipif(not mutants.SIMULATOR.exists(), reason="mutants of the allocators' protocols: no simulator is built: run ./test")
 
 
 @pytest.mark.parametrize("mutant", mutants.MUTANTS, ids=lambda mutant: mutant.name)
