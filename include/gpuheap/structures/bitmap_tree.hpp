@@ -305,7 +305,6 @@ struct bitmap_tree {
     };
     // release: this thread's earlier accesses, for the next thread that changes a leaf.
     simt::fence(simt::release);
-    // Ends: `i` rises.
     GPUHEAP_NO_UNROLL
     for (unsigned i = begin; i <= last; i += at_once) {
       // Loops of fixed length, which the compiler unrolls: the four atomics are in flight together.
