@@ -155,7 +155,7 @@ struct hasty_ring : ouro::static_queue {
     unsigned room, items, head, tail;
   };
   hasty_ring() = default;
-  hasty_ring(void* memory, unsigned places, unsigned ignored)
+  hasty_ring(void* memory, unsigned places, unsigned ignored, unsigned = 0)
       : static_queue(memory, places, ignored), at{static_cast<words*>(memory)}, capacity{places} {}
   [[nodiscard]] simt::atomic_ref<unsigned> place(unsigned ticket) const {
     return simt::atomic_ref<unsigned>{reinterpret_cast<unsigned*>(at + 1)[ticket % capacity]};

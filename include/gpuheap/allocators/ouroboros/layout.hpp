@@ -22,6 +22,7 @@ struct ouroboros_config {
   unsigned stacked_classes = 2;  // classes of the second instance: pages of twice and four times a chunk. Its chunk is its largest page
   unsigned static_places = 1u << 23;  // the most places of a static ring of pages
   unsigned backing_percent = 20;      // percent of the heap for the backing, which serves requests of more than the largest page
+  unsigned kept_share = 1024;  // a virtual queue keeps this part of the segments that it can have, instead of giving them to the pool
 };
 
 namespace ouro {
@@ -53,8 +54,8 @@ struct chunk_word {
   [[nodiscard]] GPUHEAP_HD constexpr use_type use() const { return static_cast<use_type>(bits >> 24 & 0x7f); }
 };
 
-// A static ring. All threads of a device may use it at the same time.
-using static_ring = structures::ring_queue<uint32_t, 1024>;
+// A static ring. All threads of a device may use it at the same time. Those who push have a fence before.
+using static_ring = structures::ring_queue<uint32_t, 1024, simt::relay>;
 
 // A bit for each page of each chunk, in words of 32 bits. The first words of all chunks form one array: a chunk of 32 pages or fewer uses
 // only its first word, and pages of such sizes come from many chunks.
@@ -161,6 +162,10 @@ struct layout {
     if (Stored == stored_in::virtual_array) bytes = structures::virtual_queue<structures::array_directory>::bytes_for(capacity);
     if (Stored == stored_in::virtual_list) bytes = structures::virtual_queue<structures::list_directory>::bytes_for(capacity);
     return simt::round_up_pow2(bytes, 256);
+  }
+  // The finished segments that a virtual queue keeps for further pushes: at most a thousandth of the heap in all queues.
+  [[nodiscard]] GPUHEAP_HD static constexpr uint32_t kept_segments(uint64_t max_chunks) {
+    return queue_capacity(max_chunks) / Config.kept_share;
   }
   [[nodiscard]] GPUHEAP_HD char* queue_memory(unsigned q) const { return queues + q * queue_bytes(max_chunks); }
 

@@ -1,4 +1,5 @@
-// The queue of a size class, stored in one of three ways behind the same interface. All lanes of a group call its functions together.
+// The queue of a size class, stored in one of three ways behind the same interface. All lanes of a group call its functions together. A
+// thread that pushes has a fence between its stores that the popping thread relies on and the push; the push itself is a relay.
 #pragma once
 
 #include <gpuheap/allocators/ouroboros/layout.hpp>
@@ -14,14 +15,14 @@ using structures::warp_group;
 class static_queue {
  public:
   static_queue() = default;
-  GPUHEAP_HD static_queue(void* memory, uint32_t places, unsigned) : ring_{memory, places} {}
+  GPUHEAP_HD static_queue(void* memory, uint32_t places, unsigned, uint32_t = 0) : ring_{memory, places} {}
 
   // Pushes the values of as many lanes as find room, in the order of their ranks. Returns their number.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN unsigned push(warp_group group, uint32_t value, Storage const&) const {
     uint32_t first = 0;
     unsigned got = 0;
-    if (group.leads()) got = ring_.claim_pushes(group.size(), first);
+    if (group.leads()) got = ring_.claim_pushes(group.size(), first, false);
     got = group.from_leader(got);
     first = group.from_leader(first);
     if (group.rank() < got) ring_.put(first + group.rank(), value);
@@ -48,7 +49,7 @@ class static_queue {
   [[nodiscard]] GPUHEAP_FN unsigned pop(warp_group group, unsigned wanted, uint32_t& value, Storage const&) const {
     uint32_t first = 0;
     unsigned got = 0;
-    if (group.leads()) got = ring_.claim_pops(wanted, first);
+    if (group.leads()) got = ring_.claim_pops(wanted, first, false);
     got = group.from_leader(got);
     first = group.from_leader(first);
     if (got == 0) return 0;
@@ -78,11 +79,11 @@ struct queue_stored {
 };
 template <>
 struct queue_stored<stored_in::virtual_array> {
-  using type = structures::virtual_queue<structures::array_directory>;
+  using type = structures::virtual_queue<structures::array_directory, simt::relay>;
 };
 template <>
 struct queue_stored<stored_in::virtual_list> {
-  using type = structures::virtual_queue<structures::list_directory>;
+  using type = structures::virtual_queue<structures::list_directory, simt::relay>;
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::ouro
