@@ -52,7 +52,9 @@ struct pooled_queue {
   [[nodiscard]] static constexpr simt::size_t bytes_for(word) { return sizeof(memory_type); }
   // As many blocks as hold `capacity` values, and more for segments that are partly used.
   pooled_queue(void* memory, word capacity)
-      : at{static_cast<memory_type*>(memory)}, queue{at->queue, directory_places, Places, Kept}, num_blocks{capacity / Places + MoreBlocks} {}
+      : at{static_cast<memory_type*>(memory)},
+        queue{at->queue, directory_places, Places, Kept},
+        num_blocks{capacity / Places + MoreBlocks} {}
   GPUHEAP_FN void init(word i) const {
     if (i == 0) at->free_blocks = all_blocks();
   }

@@ -49,11 +49,13 @@
 //   - In the last lap, malloc merges neighbours if that serves its request. free merges forward only, as published, so blocks that are
 //     freed in the order of their addresses would otherwise stay apart for ever.
 //   - malloc locks a chunk only if it looks large enough, and reads its size under the lock; it locks at once only behind a
-//     chunk that another thread has just locked. The published walk locks every chunk on its way, and so hides free chunks from other threads. The published C relies on a size that was read before the lock.
+//     chunk that another thread has just locked. The published walk locks every chunk on its way, and so hides free chunks from other
+//     threads. The published C relies on a size that was read before the lock.
 //   - Leaves have 256 bytes, not 16, because large requests spend most of their time on walks over leaves.
 //   - Heaps may exceed 4 GiB, because positions count units. The published ones count bytes, in 31 or 32 bits.
 //   - A failed malloc returns nullptr, not the address of the pool's first byte. free refuses a pointer without a live header.
-//   - free moves only its own hint, behind the chunk that it has absorbed. The published CM and CFM also look at all other hints. A hint at an
+//   - free moves only its own hint, behind the chunk that it has absorbed. The published CM and CFM also look at all other hints. A hint at
+//   an
 //     absorbed header does no harm.
 #pragma once
 
@@ -131,7 +133,9 @@ struct headers<true> {
     return (before & free_bit) != 0 ? before & next_mask : 0;
   }
   [[nodiscard]] GPUHEAP_FN uint32_t try_lock(uint32_t x) const { return at(x).fetch_and(~free_bit, simt::consume); }
-  [[nodiscard]] GPUHEAP_FN uint32_t end_of_locked(uint32_t, uint32_t header) const { return (header & free_bit) != 0 ? header & next_mask : 0; }
+  [[nodiscard]] GPUHEAP_FN uint32_t end_of_locked(uint32_t, uint32_t header) const {
+    return (header & free_bit) != 0 ? header & next_mask : 0;
+  }
   GPUHEAP_FN void unlock(uint32_t x, uint32_t next) const { at(x).store(free_state | next, simt::relay); }
   // relaxed: the block's owner calls this, and comes after the thread that made the chunk a block.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return at(x).fetch_and(~live_bit, simt::relaxed); }
@@ -284,6 +288,7 @@ class basic_regeff {
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     // This comes before any arithmetic: a request that is not larger than the pool has fewer than 2^29 units.
     if (bytes > pool_bytes()) return nullptr;
+    simt::lane_mask const here = simt::active_mask();
     uint32_t const need = static_cast<uint32_t>((bytes - 1) >> lg_unit_) + 1;
     // relaxed, like every access to a hint: a walk may begin at any position. If this thread does not see the header there yet, it reads 0,
     // which counts as the end.
@@ -294,8 +299,7 @@ class basic_regeff {
     // Lap 0: from the hint to the end. 1: all chunks.
     unsigned lap = 0;
     // Ends: positions rise until the end's header leads back to 0, so a lap has at most as many passes as there are units. The loop waits
-    // for no thread. A lane that has locked a chunk leaves the loop, and makes the chunk a block when all lanes of the warp have left it:
-    // the fence that a cut needs then costs the warp time once.
+    // for no thread.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint32_t const header = locks ? headers_.try_lock(begin) : headers_.look(begin);
@@ -313,8 +317,9 @@ class basic_regeff {
       begin = next;
       if (next == 0 && ++lap == 2) break;
     }
-    if (end == 0) return malloc_slowly(*this, need);
-    return made_live(begin, need, end);
+    // All lanes that have locked a chunk make it a block together, so that the fence of a cut costs the warp time once. As published.
+    simt::sync_warp(here);
+    return end != 0 ? made_live(begin, need, end) : malloc_slowly(*this, need);
   }
 
   GPUHEAP_FN free_status free(void* p) const {
@@ -366,8 +371,8 @@ class basic_regeff {
   using header_word = typename Headers::word;
   static constexpr simt::size_t state_bytes = 256, hint_stride = 8;  // the stride is in words
 
-  // Locks `need` units at `begin`, of one chunk or of several adjacent ones, which become one. Returns its end; 0 if another thread has some
-  // of the units.
+  // Locks `need` units at `begin`, of one chunk or of several adjacent ones, which become one. Returns its end; 0 if another thread has
+  // some of the units.
   [[nodiscard]] GPUHEAP_FN uint32_t hold(uint32_t begin, uint32_t need) const {
     uint32_t end = headers_.lock(begin);
     if (end == 0) return 0;
@@ -400,10 +405,10 @@ class basic_regeff {
   [[nodiscard]] GPUHEAP_COLD static void* malloc_slowly(basic_regeff heap, uint32_t need) {
     uint32_t at = 0, begin = 0;  // begin: the first of the adjacent chunks that count together
     unsigned lap = 2;
-    // Ends: as in malloc(), there are two laps. Two things add passes. If hold() fails, the next pass looks at the same chunk again: another
-    // thread holds a chunk there, is between two of its own steps, and waits for nothing. If several threads lock adjacent chunks, the one
-    // at the highest position succeeds. And lap 3 turns into lap 2 again if it meets a chunk that was absorbed meanwhile: then another
-    // thread's free or hold() has merged that chunk.
+    // Ends: as in malloc(), there are two laps. Two things add passes. If hold() fails, the next pass looks at the same chunk again:
+    // another thread holds a chunk there, is between two of its own steps, and waits for nothing. If several threads lock adjacent chunks,
+    // the one at the highest position succeeds. And lap 3 turns into lap 2 again if it meets a chunk that was absorbed meanwhile: then
+    // another thread's free or hold() has merged that chunk.
     GPUHEAP_NO_UNROLL
     while (true) {
       uint32_t const header = heap.headers_.look(at);

@@ -33,8 +33,8 @@
 //
 // Waiting: a pop waits for the push of its ticket. That push has claimed room, and waits at most for the thread that adds its segment. A
 // push without room waits for threads that add segments. Order: the pop of a value is a `consume` load of it (simt/atomic.hpp), so memory
-// accesses before the push happen before the accesses that depend on the popped value. With Put = relay, those before a release fence of the
-// pushing thread do.
+// accesses before the push happen before the accesses that depend on the popped value. With Put = relay, those before a release fence of
+// the pushing thread do.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -309,8 +309,8 @@ struct list_directory {
       if (ref{*storage.number(first.block())}.load(simt::relaxed) != number_of(first.segment())) continue;
       if (seen.popped() != queue.places() || !seen.has_next()) return;
       simt::uint64_t expected = first.bits;
-      if (ref{at->first}.compare_exchange(expected, segment_place::of(first.segment() + 1, seen.next()).bits, simt::acq_rel, simt::relaxed))
-      {
+      if (ref{at->first}.compare_exchange(expected, segment_place::of(first.segment() + 1, seen.next()).bits, simt::acq_rel,
+                                          simt::relaxed)) {
         unnumber(first.block(), storage);
         if (queue.may_keep()) {
           // The next pass of this loop looks at a segment that link() has found finished.

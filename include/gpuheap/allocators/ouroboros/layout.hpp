@@ -163,7 +163,7 @@ struct layout {
     if (Stored == stored_in::virtual_list) bytes = structures::virtual_queue<structures::list_directory>::bytes_for(capacity);
     return simt::round_up_pow2(bytes, 256);
   }
-  // The finished segments that a virtual queue keeps for further pushes: at most a thousandth of the heap in all queues.
+  // The finished segments that a virtual queue keeps for further pushes: of pages, at most a thousandth of all chunks in each queue.
   [[nodiscard]] GPUHEAP_HD static constexpr uint32_t kept_segments(uint64_t max_chunks) {
     return queue_capacity(max_chunks) / Config.kept_share;
   }

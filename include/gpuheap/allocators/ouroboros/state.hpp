@@ -8,7 +8,7 @@
 //           and lists it
 //   take    unlists an entry, lowers the count, then takes as many spare bits of one word, or fewer. It adds the number of missing bits to
 //           the count again. If the count is 0 then, the entry is gone; otherwise the thread lists it again
-//   share   C: a thread that finds no entry in the queue, because others hold them, lowers the count of the chunk that `current` names, but
+//   share   C: a thread that finds no entry in the queue, because others hold them, lowers the count of a chunk that `current` names, but
 //           not below 1, by a compare-exchange of the whole word, and takes as many spare bits. The entry stays with its holder
 //   new     P: all pages of a new chunk go into the queue, and become spare only if the queue has no room. C: a new chunk's entry goes into
 //           the queue
@@ -52,12 +52,14 @@ struct alignas(256) heap_state {
   using queue_type = typename Parts::template queue<Stored>;
   static constexpr unsigned num_classes = layout_type::num_classes;
   static constexpr bool holds_pages = Holds == queue_of::pages;
+  static constexpr unsigned num_shared = 4;
 
   struct alignas(256) class_state {
     structures::batch_semaphore::words units;
-    alignas(64) uint32_t empty = 0;    // chunks all of whose pages are spare. May be below zero for a moment
-    alignas(64) uint32_t current = 0;  // C: 1 + the number of a chunk that had several spare pages; 0: no chunk. A hint
-    alignas(64) bitmap_tree listed;    // this member and the next are constant
+    alignas(64) uint32_t empty = 0;  // chunks all of whose pages are spare. May be below zero for a moment
+    // C: 1 + the numbers of chunks that had several spare pages; 0: no chunk. Hints. Chunk c is named in word c modulo num_shared.
+    alignas(64) uint32_t current[num_shared] = {};
+    alignas(64) bitmap_tree listed;  // this member and the next are constant
     queue_type queue;
   };
 
@@ -231,10 +233,15 @@ struct alignas(256) heap_state {
       if (has_entries(group, q)) held = queue(q).pop(group, chunks, chunk, storage{this});
       if (held == 0) {
         if (group.leads()) {
-          // relaxed: a hint.
-          uint32_t const current = simt::global_ref<uint32_t>{classes[q].current}.load(simt::relaxed);
-          chunk = current - 1;
-          if (current != 0) mine = take_pages(chunk, q, wanted, false);
+          // Warps begin at different chunks, because of several exchanges of one word only one succeeds at a time.
+          unsigned const first = simt::global_warp();
+          GPUHEAP_NO_UNROLL
+          for (unsigned k = 0; k != num_shared && mine.bits == 0; ++k) {
+            // relaxed: a hint.
+            uint32_t const current = simt::global_ref<uint32_t>{classes[q].current[(first + k) % num_shared]}.load(simt::relaxed);
+            chunk = current - 1;
+            if (current != 0) mine = take_pages(chunk, q, wanted, false);
+          }
         }
         if (simt::any_of(group.mask, mine.bits != 0)) return hand_out(group, q, served, wanted, chunk, mine);
       }
@@ -347,7 +354,7 @@ struct alignas(256) heap_state {
   // Names a chunk to the threads that find no entry. relaxed: a hint.
   GPUHEAP_FN void share(unsigned q, uint32_t chunk) {
     if constexpr (!holds_pages) {
-      if (layout_type::pages_of(q) > 1) simt::global_ref<uint32_t>{classes[q].current}.store(chunk + 1, simt::relaxed);
+      if (layout_type::pages_of(q) > 1) simt::global_ref<uint32_t>{classes[q].current[chunk % num_shared]}.store(chunk + 1, simt::relaxed);
     }
   }
   // Changes the number of empty chunks by `change` for each lane with `counts`. All lanes of the group call.
