@@ -48,15 +48,14 @@
 //     meanwhile, nullptr means that no run of free chunks is large enough.
 //   - In the last lap, malloc merges neighbours if that serves its request. free merges forward only, as published, so blocks that are
 //     freed in the order of their addresses would otherwise stay apart for ever.
-//   - malloc locks a chunk only if it looks large enough, and reads its size under the lock; it locks at once only behind a
-//     chunk that another thread has just locked. The published walk locks every chunk on its way, and so hides free chunks from other
-//     threads. The published C relies on a size that was read before the lock.
+//   - malloc locks a chunk only if it looks large enough, or lies behind one that another thread has just locked, and reads its size under
+//     the lock. The published walk locks every chunk on its way, and so hides free chunks from other threads. The published C relies on a
+//     size that was read before the lock.
 //   - Leaves have 256 bytes, not 16, because large requests spend most of their time on walks over leaves.
 //   - Heaps may exceed 4 GiB, because positions count units. The published ones count bytes, in 31 or 32 bits.
 //   - A failed malloc returns nullptr, not the address of the pool's first byte. free refuses a pointer without a live header.
-//   - free moves only its own hint, behind the chunk that it has absorbed. The published CM and CFM also look at all other hints. A hint at
-//   an
-//     absorbed header does no harm.
+//   - free moves only its own hint, behind the chunk that it has absorbed. The published CM and CFM also look at all other hints. A hint
+//     at an absorbed header does no harm.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -109,7 +108,6 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 //                   to it yet. A thread that knows x from an earlier chunk may lock the new chunk at once, and sees everything that the
 //                   caller stored before
 //   set_live(x, n)  a held chunk becomes a block that ends at n
-//   seems_free(x)   a guess
 //   set_free(x, n)  a held chunk becomes a free one that ends at n. Everything that the thread did happens before the next lock
 //
 // Orders. `consume` is for a thread that accesses the position that it has read. It pairs with the fence in cut(), which orders the store
@@ -126,8 +124,6 @@ struct headers<true> {
   word* words = nullptr;
 
   [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const { return at(x).load(simt::consume); }
-  // relaxed: a guess that lock() confirms.
-  [[nodiscard]] GPUHEAP_FN bool seems_free(uint32_t x) const { return (at(x).load(simt::relaxed) & free_bit) != 0; }
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
     uint32_t const before = at(x).fetch_and(~free_bit, simt::consume);
     return (before & free_bit) != 0 ? before & next_mask : 0;
@@ -172,8 +168,6 @@ struct headers<false> {
     uint32_t const next = next_at(x).load(simt::consume);
     return (next & state_mask) == here_bit ? next | flag : next;
   }
-  // relaxed: a guess that lock() confirms.
-  [[nodiscard]] GPUHEAP_FN bool seems_free(uint32_t x) const { return flag_at(x).load(simt::relaxed) != 0; }
   // The end is read under the lock. relaxed: only the thread that holds the chunk writes the end.
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
     return flag_at(x).fetch_and(~free_bit, simt::consume) != 0 ? next_at(x).load(simt::relaxed) & next_mask : 0;
@@ -329,13 +323,10 @@ class basic_regeff {
     uint32_t const header = headers_.end_life(x);
     if ((header & regeff::live_bit) == 0) return header == 0 ? free_status::foreign : free_status::double_free;
     uint32_t end = header & regeff::next_mask;
-    // A load comes first: most neighbours are not free, and a load costs less than an atomic in vain.
-    if (headers_.seems_free(end)) {
-      if (uint32_t const behind = headers_.lock(end); behind != 0) {
-        headers_.absorb(end, behind);
-        end = behind;
-        my_hint().store(end, simt::relaxed);
-      }
+    if (uint32_t const behind = headers_.lock(end); behind != 0) {
+      headers_.absorb(end, behind);
+      end = behind;
+      my_hint().store(end, simt::relaxed);
     }
     headers_.set_free(x, end);
     return free_status::done;
