@@ -31,7 +31,8 @@
 // free:     absorbs the next chunk if that is free, then moves the hint behind it, and sets the block's chunk free.
 // Reuse:    freed units serve any request that fits into them, alone or together with free neighbours.
 // Progress: free is wait-free. malloc is blocking: it passes over chunks that other threads hold. If it finds nothing in the whole pool, it
-//           walks again, and waits for held chunks that might be large enough. A thread that holds a chunk waits for nothing.
+//           walks again, and waits for held chunks that might be large enough. A thread that holds a chunk waits at most for lanes of its
+//           warp that walk without waiting.
 //
 // Different from the paper:
 //   - Merging is safe, because headers lie in a table, outside the chunks. In the published form a header lies in front of its chunk. A
