@@ -122,7 +122,7 @@ void for_each_sibling(F f) {
 // Parts with another queue, or another semaphore.
 template <class Queue>
 struct parts_with_queue : ouro::parts {
-  template <stored_in>
+  template <stored_in, queue_of>
   using queue = Queue;
 };
 template <class Semaphore>

@@ -75,6 +75,8 @@ template <queue_of Holds, stored_in Stored, ouroboros_config Config = ouroboros_
           class Parts = ouro::parts>
 class basic_ouroboros {
   static constexpr bool holds_pages = Holds == queue_of::pages;
+  // Whether a free releases before it marks the page. Otherwise its push does.
+  static constexpr bool fences_first = !holds_pages || ouro::pushes_relay(Holds, Stored);
   // Without a backing, only the pointers to this heap's pages are valid.
   static constexpr bool alone = simt::is_same_v<Backing, refusing_backing>;
   static constexpr char const* names[2][3] = {{"ouroboros_p_s", "ouroboros_p_va", "ouroboros_p_vl"},
@@ -138,8 +140,8 @@ class basic_ouroboros {
     if (p != nullptr) {
       guess const seen = look(p);
       // release: publishes the owner's accesses to the memory. Pairs with the acquire half of the atomic by which the next owner takes it.
-      // The load of look() is under way meanwhile.
-      simt::fence(simt::release);
+      // The load of look() is under way meanwhile. A push of a page into a virtual queue releases itself.
+      if constexpr (fences_first) simt::fence(simt::release);
       at = locate(p, seen);
       answer = free_status::foreign;
       if (at.exact) answer = mark(at) ? free_status::done : free_status::double_free;
@@ -363,7 +365,7 @@ class basic_ouroboros {
   // Marks a page as free. Returns false if it was not live.
   [[nodiscard]] GPUHEAP_FN bool mark(place at) const {
     uint32_t const bit = 1u << at.page % 32;
-    // relay: passes on what the owner's fence released, to the thread that takes the page next.
+    // relay: passes on what the owner's fence released, to the thread that takes the page next. P: the push passes it on.
     return (bits_of(at).fetch_or(bit, simt::relay) & bit) == 0;
   }
   // Gives back one page of class at.q for each lane of the group. Each lane has marked its page.
@@ -377,6 +379,8 @@ class basic_ouroboros {
       // The pages for which the queue has no room.
       group.mask &= simt::all_lanes << simt::nth_set_bit(group.mask, pushed);
       if ((group.mask >> simt::lane_id() & 1) == 0) return;
+      // release: publishes the owner's accesses to the memory.
+      if constexpr (!fences_first) simt::fence(simt::release);
       // relay: as in mark().
       at_.spare_word(at.chunk, at.page / 32).fetch_or(1u << at.page % 32, simt::relay);
     }

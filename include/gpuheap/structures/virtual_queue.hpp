@@ -33,8 +33,7 @@
 //
 // Waiting: a pop waits for the push of its ticket. That push has claimed room, and waits at most for the thread that adds its segment. A
 // push without room waits for threads that add segments. Order: the pop of a value is a `consume` load of it (simt/atomic.hpp), so memory
-// accesses before the push happen before the accesses that depend on the popped value. With Put = relay, those before a release fence of
-// the pushing thread do.
+// accesses before the push happen before the accesses that depend on the popped value.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -200,13 +199,11 @@ struct list_directory {
     // release: the block's places and its record are empty. Pairs with find(). The store comes after the exchange, so that no two blocks
     // have this number at once.
     ref{*storage.number(block)}.store(number_of(mine.segment()), simt::release);
-    // relaxed: a search that begins at this segment checks its number.
-    if (mine.segment() % (1u << lg_stride) == 0) stone(mine.segment()).store(mine.bits, simt::relaxed);
-    if (before.none()) {
-      // release: other threads begin their searches at this segment. Pairs with give_finished().
-      ref{at->first}.store(mine.bits, simt::release);
-      return false;
-    }
+    // release: other threads begin their searches at this segment. Pairs with give_finished().
+    if (before.none()) ref{at->first}.store(mine.bits, simt::release);
+    // release: a thread that finds the segment here, and pops its last entry, sees `first`.
+    if (mine.segment() % (1u << lg_stride) == 0) stone(mine.segment()).store(mine.bits, simt::release);
+    if (before.none()) return false;
     // acq_rel: if all pops of the previous segment are done, this comes after them, and this thread gives that segment back.
     segment_record const seen{ref{*storage.record(before.block())}.fetch_add(segment_record::next_one * (block + 1), simt::acq_rel)};
     return seen.popped() == queue.places();
@@ -217,8 +214,8 @@ struct list_directory {
   [[nodiscard]] GPUHEAP_FN simt::uint32_t find(simt::uint32_t segment, bool pops, Storage const& storage) const {
     // consume: orders the accesses to the block's places. Pairs with the relay below.
     segment_place const recent{ref{at->recent[pops]}.load(simt::consume)};
-    // relaxed, both: hints for the beginning of the search.
-    segment_place const stone_before{stone(segment).load(simt::relaxed)}, first{ref{at->first}.load(simt::relaxed)};
+    // Hints for the beginning of the search. consume: pairs with the release in link(). relaxed: the search checks the number.
+    segment_place const stone_before{stone(segment).load(simt::consume)}, first{ref{at->first}.load(simt::relaxed)};
     if (!recent.none() && recent.segment() == segment) return recent.block();
     segment_place here = nearer(first, nearer(recent, stone_before, segment), segment);
     simt::back_off pause;
@@ -329,9 +326,8 @@ struct list_directory {
   }
 };
 
-// The queue itself. Device, any thread. A view. `Put`: the order of the store by which a push publishes its value: release, or relay if a
-// fence of the caller has released before whatever the popping thread relies on.
-template <class Directory, simt::memory_order Put = simt::release>
+// The queue itself. Device, any thread. A view.
+template <class Directory>
 class virtual_queue {
  public:
   static constexpr simt::uint32_t no_value = ~simt::uint32_t{0};  // a value that must not be pushed
@@ -366,8 +362,8 @@ class virtual_queue {
     if (group.rank() < got) {
       simt::uint64_t const ticket = first + group.rank();
       simt::uint32_t const block = directory_.find(segment_of(ticket), false, storage);
-      // Put: publishes the value, and the caller's earlier accesses. Pairs with pop().
-      ref{place(block, ticket, storage)}.store(value, Put);
+      // release: publishes the value, and the caller's earlier accesses. Pairs with pop().
+      ref{place(block, ticket, storage)}.store(value, simt::release);
     }
     simt::sync_warp(group.mask);
     if (got != 0 && group.leads()) ref{*word(items_at)}.fetch_add(got, simt::relaxed);  // relaxed: a pop waits for the value
@@ -392,8 +388,8 @@ class virtual_queue {
         segment = segment_of(ticket);
         block = directory_.find(segment, false, storage);
       }
-      // Put: publishes the value, and the caller's earlier accesses. Pairs with pop().
-      ref{place(block, ticket, storage)}.store(value + i, Put);
+      // release: publishes the value, and the caller's earlier accesses. Pairs with pop().
+      ref{place(block, ticket, storage)}.store(value + i, simt::release);
     }
     simt::sync_warp(group.mask);
     if (got != 0 && group.leads()) ref{*word(items_at)}.fetch_add(got, simt::relaxed);  // relaxed: a pop waits for the value

@@ -54,8 +54,9 @@ struct chunk_word {
   [[nodiscard]] GPUHEAP_HD constexpr use_type use() const { return static_cast<use_type>(bits >> 24 & 0x7f); }
 };
 
-// A static ring. All threads of a device may use it at the same time. Those who push have a fence before.
-using static_ring = structures::ring_queue<uint32_t, 1024, simt::relay>;
+// A static ring. All threads of a device may use it at the same time. `Put`: the order of a push (ring_queue.hpp).
+template <simt::memory_order Put>
+using static_ring = structures::ring_queue<uint32_t, 1024, Put>;
 
 // A bit for each page of each chunk, in words of 32 bits. The first words of all chunks form one array: a chunk of 32 pages or fewer uses
 // only its first word, and pages of such sizes come from many chunks.
@@ -145,11 +146,12 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD static constexpr uint32_t rounded_down(uint64_t n) {
     return n < 2 ? 2 : uint32_t{1} << simt::highest_bit(n < (1u << 30) ? n : 1u << 30);
   }
+  using ring_type = static_ring<simt::release>;  // the order changes no size
   // Places of a ring, or segments of a virtual queue.
   [[nodiscard]] GPUHEAP_HD static constexpr uint32_t queue_capacity(uint64_t max_chunks) {
     if (Stored == stored_in::static_ring) {
       if (Holds == queue_of::chunks) return rounded_down(max_chunks);
-      uint64_t const share = max_chunks * (chunk_bytes / 16) / num_classes / sizeof(static_ring::cell);
+      uint64_t const share = max_chunks * (chunk_bytes / 16) / num_classes / sizeof(ring_type::cell);
       return rounded_down(share < Config.static_places ? share : Config.static_places);
     }
     // Room for all entries that there can be, and as much again for segments that have few entries left.
@@ -158,7 +160,7 @@ struct layout {
   }
   [[nodiscard]] GPUHEAP_HD static constexpr size_t queue_bytes(uint64_t max_chunks) {
     uint32_t const capacity = queue_capacity(max_chunks);
-    size_t bytes = static_ring::bytes_for(capacity);
+    size_t bytes = ring_type::bytes_for(capacity);
     if (Stored == stored_in::virtual_array) bytes = structures::virtual_queue<structures::array_directory>::bytes_for(capacity);
     if (Stored == stored_in::virtual_list) bytes = structures::virtual_queue<structures::list_directory>::bytes_for(capacity);
     return simt::round_up_pow2(bytes, 256);

@@ -33,8 +33,8 @@ using structures::relocation_count;
 // The parts of the allocator. Tests replace some of them by parts with a mistake.
 struct parts {
   using semaphore = structures::batch_semaphore;
-  template <stored_in Stored>
-  using queue = typename queue_stored<Stored>::type;
+  template <stored_in Stored, queue_of Holds>
+  using queue = typename queue_stored<Stored, Holds>::type;
 };
 
 // The counts of verify()'s kernels. Device and host.
@@ -49,7 +49,7 @@ template <queue_of Holds, stored_in Stored, ouroboros_config Config, class Parts
 struct alignas(256) heap_state {
   using layout_type = layout<Holds, Stored, Config>;
   using semaphore_type = typename Parts::semaphore;
-  using queue_type = typename Parts::template queue<Stored>;
+  using queue_type = typename Parts::template queue<Stored, Holds>;
   static constexpr unsigned num_classes = layout_type::num_classes;
   static constexpr bool holds_pages = Holds == queue_of::pages;
   static constexpr unsigned num_shared = 4;
@@ -280,8 +280,8 @@ struct alignas(256) heap_state {
   GPUHEAP_COLD static void publish(heap_state* heap, warp_group group, unsigned q, chunk_set made) {
     uint32_t const base = group.from_leader(made.base);
     simt::sync_warp(group.mask);  // the other lanes acquire what the leader acquired
-    // release: publishes the leader's stores to the new chunks, before all that the lanes push.
-    simt::fence(simt::release);
+    // release: publishes the leader's stores to the new chunks, before all pages that the lanes push.
+    if constexpr (pushes_relay(Holds, Stored)) simt::fence(simt::release);
     unsigned const rank = group.rank(), size = group.size();
     // Ends: each pass clears bits.
     GPUHEAP_NO_UNROLL
@@ -335,7 +335,6 @@ struct alignas(256) heap_state {
     count_empty(group, q, mine.was_empty, -1);
     if (mine.has_entry) share(q, chunk);
     simt::lane_mask const keepers = simt::ballot(group.mask, mine.has_entry);
-    if (!holds_pages) simt::note_performed();  // take_pages() has used the results of all its read-modify-writes
     if (mine.has_entry) list(warp_group{keepers}, q, chunk);
     simt::sync_warp(group.mask);  // the other lanes acquire what the holders acquired
     served_page found;
