@@ -18,7 +18,8 @@ namespace ouro = gpuheap::ouro;
 using ouro::warp_group;
 
 // Chunks of 256 bytes, of 16 pages down to one; regions of 4; rings of pages that are soon full; segments of 64 places.
-constexpr ouroboros_config small{.chunk_bytes = 256, .static_places = 8, .backing_percent = 30};
+// Virtual queues keep a quarter of their segments.
+constexpr ouroboros_config small{.chunk_bytes = 256, .static_places = 8, .backing_percent = 30, .kept_share = 4};
 template <queue_of Holds, stored_in Stored, class Parts = ouro::parts>
 using small_allocator = basic_ouroboros<Holds, Stored, small, refusing_backing, Parts>;
 template <queue_of Holds, stored_in Stored, class Parts = ouro::parts>
@@ -121,7 +122,7 @@ void for_each_sibling(F f) {
 // Parts with another queue, or another semaphore.
 template <class Queue>
 struct parts_with_queue : ouro::parts {
-  template <stored_in>
+  template <stored_in, queue_of>
   using queue = Queue;
 };
 template <class Semaphore>

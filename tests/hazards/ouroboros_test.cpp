@@ -155,7 +155,7 @@ struct hasty_ring : ouro::static_queue {
     unsigned room, items, head, tail;
   };
   hasty_ring() = default;
-  hasty_ring(void* memory, unsigned places, unsigned ignored)
+  hasty_ring(void* memory, unsigned places, unsigned ignored, unsigned = 0)
       : static_queue(memory, places, ignored), at{static_cast<words*>(memory)}, capacity{places} {}
   [[nodiscard]] simt::atomic_ref<unsigned> place(unsigned ticket) const {
     return simt::atomic_ref<unsigned>{reinterpret_cast<unsigned*>(at + 1)[ticket % capacity]};
@@ -312,7 +312,9 @@ TEST(Hazard11, OldQueueChunksAreWalked) {
 // The chunk of a queue goes to the second instance, as if it were one of its larger chunks.
 struct queue_of_the_wrong_pool : virtual_queue<gpuheap::structures::array_directory> {
   using base = virtual_queue<gpuheap::structures::array_directory>;
-  using base::base;
+  queue_of_the_wrong_pool() = default;
+  // It keeps no segment, so that all of them go to the pool.
+  queue_of_the_wrong_pool(void* memory, unsigned segments, unsigned places, unsigned) : base(memory, segments, places) {}
   template <class Storage>
   struct wrong_storage : Storage {
     void give(unsigned chunk) const { this->heap->release_chunk(chunk & ~3u, 4); }

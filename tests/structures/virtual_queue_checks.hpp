@@ -17,7 +17,7 @@ using gpuheap::structures::virtual_queue;
 using gpuheap::structures::warp_group;
 
 // A view of a virtual queue, and of the 32 blocks at most that its segments are. Blocks that are given back are scribbled on.
-template <class Directory, unsigned Places, unsigned MoreBlocks = 2>
+template <class Directory, unsigned Places, unsigned MoreBlocks = 2, unsigned Kept = 0>
 struct pooled_queue {
   static constexpr unsigned most_blocks = 32, directory_places = 64;
   using queue_type = virtual_queue<Directory>;
@@ -52,7 +52,9 @@ struct pooled_queue {
   [[nodiscard]] static constexpr simt::size_t bytes_for(word) { return sizeof(memory_type); }
   // As many blocks as hold `capacity` values, and more for segments that are partly used.
   pooled_queue(void* memory, word capacity)
-      : at{static_cast<memory_type*>(memory)}, queue{at->queue, directory_places, Places}, num_blocks{capacity / Places + MoreBlocks} {}
+      : at{static_cast<memory_type*>(memory)},
+        queue{at->queue, directory_places, Places, Kept},
+        num_blocks{capacity / Places + MoreBlocks} {}
   GPUHEAP_FN void init(word i) const {
     if (i == 0) at->free_blocks = all_blocks();
   }

@@ -70,6 +70,17 @@ TYPED_TEST(VirtualQueueIn, PopsEveryValueOnceAndLosesNoBlock) {
   expect_passes(1000, [] { return segments_come_and_go<pooled_queue<TypeParam, 4>>(explored_threads, 16, 4); });
   expect_passes(1000, [] { return segments_come_and_go<pooled_queue<TypeParam, 2>>(8, 4, 12); });
 }
+TYPED_TEST(VirtualQueueIn, KeepsFinishedSegments) {
+  EXPECT_EQ((segments_come_and_go<pooled_queue<TypeParam, 64, 2, 4>>(1024, 1024, 10)), "");
+  expect_passes(1000, [] { return segments_come_and_go<pooled_queue<TypeParam, 4, 2, 2>>(explored_threads, 16, 4); });
+  expect_passes(1000, [] { return segments_come_and_go<pooled_queue<TypeParam, 2, 2, 3>>(8, 4, 12); });
+  EXPECT_EQ((groups_lose_nothing<pooled_queue<TypeParam, 64, 2, 4>>(many_threads, 1024, 20)), "");
+  expect_passes(1000, [] { return groups_lose_nothing<pooled_queue<TypeParam, 8, 2, 2>>(explored_threads, 40, 3); });
+  queue_memory<pooled_queue<TypeParam, 2, 2, 3>> memory(44);
+  test::device_array<unsigned> wrong(1);
+  gpuheap::launch(1, go_round<pooled_queue<TypeParam, 2, 2, 3>>{memory.queue(), 5000, 7, wrong.data()});
+  EXPECT_EQ(wrong.first(), 0u);
+}
 // Of an array; in a list, segments go in order, and one value may keep all.
 TEST(VirtualQueue, RefusesNobodyWhoNeedNotBeRefused) {
   // A block for each value that a thread may have in a segment of its own.

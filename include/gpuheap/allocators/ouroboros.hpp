@@ -51,7 +51,10 @@
 //     pop the first of these pages before the last one is pushed.
 //   - C: a thread that finds no chunk in the queue takes pages of a chunk that another thread has taken out of it, if that chunk has
 //     several pages left (state.hpp). In the published form, all threads do so at the front. Here they change only the chunk's word, by a
-//     compare-exchange, which succeeds for one thread at a time.
+//     compare-exchange, which succeeds for one thread at a time. The published form subtracts from the count without regard to the chunk's
+//     class (7), so no thread has to try again: with few chunks and many warps it takes less time.
+//   - VA, VL: a queue with little room keeps finished segments, up to a thousandth of those that it can have, and uses them again. In the
+//     published form, VA gives each finished segment to the pool, and VL keeps ten. A push that begins a segment adds the next one.
 //   - Headers lie outside of the chunks, so a page is aligned to its size if the region is aligned to it. Both instances share one pool, in
 //     which regions are split and become whole again.
 #pragma once
@@ -72,6 +75,8 @@ template <queue_of Holds, stored_in Stored, ouroboros_config Config = ouroboros_
           class Parts = ouro::parts>
 class basic_ouroboros {
   static constexpr bool holds_pages = Holds == queue_of::pages;
+  // Whether a free releases before it marks the page. Otherwise its push does.
+  static constexpr bool fences_first = !holds_pages || ouro::pushes_relay(Holds, Stored);
   // Without a backing, only the pointers to this heap's pages are valid.
   static constexpr bool alone = simt::is_same_v<Backing, refusing_backing>;
   static constexpr char const* names[2][3] = {{"ouroboros_p_s", "ouroboros_p_va", "ouroboros_p_vl"},
@@ -133,9 +138,11 @@ class basic_ouroboros {
     free_status answer = free_status::null;
     place at;
     if (p != nullptr) {
+      guess const seen = look(p);
       // release: publishes the owner's accesses to the memory. Pairs with the acquire half of the atomic by which the next owner takes it.
-      simt::fence(simt::release);
-      at = locate(p);
+      // The load of look() is under way meanwhile. A push of a page into a virtual queue releases itself.
+      if constexpr (fences_first) simt::fence(simt::release);
+      at = locate(p, seen);
       answer = free_status::foreign;
       if (at.exact) answer = mark(at) ? free_status::done : free_status::double_free;
     }
@@ -178,6 +185,7 @@ class basic_ouroboros {
     cut const parts = cut::of(where, Config.backing_percent);
     basic_ouroboros heap{{where.base, parts.own_bytes}};
     heap.backing_ = Backing::create(parts.rest, stream);
+    heap.fixed_chunks_ = heap.at_.max_chunks;
     heap.initialise([](simt::size_t, simt::size_t) {}, stream);
     heap.add_chunks(
         0, heap.at_.max_chunks, [](simt::size_t, simt::size_t) {}, stream);
@@ -297,7 +305,9 @@ class basic_ouroboros {
     GPUHEAP_NO_UNROLL
     while (served != got) {
       unsigned const before = served;
-      if constexpr (holds_pages) served += pages_of_queue(state->at, state, group, q, served, got, p);
+      if constexpr (holds_pages) {
+        if (state->has_entries(group, q)) served += pages_of_queue(state->at, state, group, q, served, got, p);
+      }
       if (served != got) {
         auto const found = state->pages_of_chunks(group, q, served, got);
         if (found.p != nullptr) p = found.p;
@@ -310,16 +320,32 @@ class basic_ouroboros {
 
   // ---- free
 
-  [[nodiscard]] GPUHEAP_FN place locate(void const* p) const {
+  // What a pointer's address says, and the word of the base chunk there.
+  struct guess {
+    bool inside = false;
+    ouro::chunk_word word;
+  };
+  // The offset of p from the first chunk. For a pointer below the chunks, a large number.
+  [[nodiscard]] GPUHEAP_FN simt::size_t offset_in_chunks(void const* p) const {
+    return static_cast<simt::size_t>(static_cast<char const*>(p) - at_.chunks);
+  }
+  [[nodiscard]] GPUHEAP_FN guess look(void const* p) const {
+    simt::size_t const chunk = offset_in_chunks(p) / Config.chunk_bytes;
+    guess seen;
+    seen.inside = chunk < (fixed_chunks_ != 0 ? fixed_chunks_ : simt::plain_read(state_->num_chunks));
+    // relaxed: a live page's chunk does not change.
+    if (seen.inside) seen.word.bits = at_.word(static_cast<uint32_t>(chunk)).load(simt::relaxed);
+    return seen;
+  }
+  [[nodiscard]] GPUHEAP_FN place locate(void const* p) const { return locate(p, look(p)); }
+  [[nodiscard]] GPUHEAP_FN place locate(void const* p, guess seen) const {
     place at;
-    auto const offset = static_cast<simt::size_t>(static_cast<char const*>(p) - at_.chunks);
-    simt::size_t const chunk = offset / Config.chunk_bytes;
-    // For a pointer below the chunks, the offset is a large number.
-    at.outside = chunk >= simt::plain_read(state_->num_chunks);
+    at.outside = !seen.inside;
     if (at.outside) return at;
-    at.chunk = static_cast<uint32_t>(chunk);
-    // relaxed, both: a live page's chunk does not change.
-    ouro::chunk_word word{at_.word(at.chunk).load(simt::relaxed)};
+    simt::size_t const offset = offset_in_chunks(p);
+    at.chunk = static_cast<uint32_t>(offset / Config.chunk_bytes);
+    // relaxed: as in look().
+    ouro::chunk_word word = seen.word;
     if (word.use() == ouro::chunk_word::tail) {
       at.chunk &= ~(layout_type::region_chunks - 1);
       word.bits = at_.word(at.chunk).load(simt::relaxed);
@@ -339,11 +365,12 @@ class basic_ouroboros {
   // Marks a page as free. Returns false if it was not live.
   [[nodiscard]] GPUHEAP_FN bool mark(place at) const {
     uint32_t const bit = 1u << at.page % 32;
-    // relay: passes on what the owner's fence released, to the thread that takes the page next.
+    // relay: passes on what the owner's fence released, to the thread that takes the page next. P: the push passes it on.
     return (bits_of(at).fetch_or(bit, simt::relay) & bit) == 0;
   }
   // Gives back one page of class at.q for each lane of the group. Each lane has marked its page.
   GPUHEAP_FN void give(structures::warp_group group, place at) const {
+    simt::note_performed();  // mark() has used the result of its read-modify-write
     if constexpr (holds_pages) {
       unsigned const pushed =
           state_->queue(at.q).push(group, at.chunk << layout_type::lg_pages | at.page, typename state_type::storage{state_});
@@ -352,6 +379,8 @@ class basic_ouroboros {
       // The pages for which the queue has no room.
       group.mask &= simt::all_lanes << simt::nth_set_bit(group.mask, pushed);
       if ((group.mask >> simt::lane_id() & 1) == 0) return;
+      // release: publishes the owner's accesses to the memory.
+      if constexpr (!fences_first) simt::fence(simt::release);
       // relay: as in mark().
       at_.spare_word(at.chunk, at.page / 32).fetch_or(1u << at.page % 32, simt::relay);
     }
@@ -423,6 +452,7 @@ class basic_ouroboros {
 #endif
 
   layout_type at_;
+  uint32_t fixed_chunks_ = 0;  // the chunks of a heap that does not grow; 0: state_->num_chunks says how many there are
   state_type* state_ = nullptr;
   Backing backing_{};
   simt::size_t backing_bytes_ = 0;  // the backing's share in a heap that grows

@@ -40,9 +40,8 @@ struct batch_semaphore {
   // thread is refused a unit only if another thread gets that unit.
   [[nodiscard]] GPUHEAP_FN unsigned try_acquire(unsigned wanted) const {
     ref const there = units();
-    // relaxed, all: a unit only permits a search in another structure, whose atomics acquire what the last owner released. The load comes
-    // first, so that threads do not write to an exhausted count.
-    if (as_signed(there.load(simt::relaxed)) <= 0) return 0;
+    // relaxed, all: a unit only permits a search in another structure, whose atomics acquire what the last owner released. No load comes
+    // first, since the units are mostly there. A thread that polls calls available() before.
     unsigned got = 0;
     // Ends: the loop is repeated only if units were there after this thread had added its own again: another thread's release or refusal
     // has ended meanwhile. Lock-free.
@@ -95,6 +94,13 @@ struct batch_semaphore {
   }
   // release: publishes what the caller made. Pairs with may_make(), is_making() and try_close().
   GPUHEAP_FN void made(unsigned batch) const { expected().fetch_sub(batch, simt::release); }
+  // True: the caller adds `batch` units that it has already, and then calls made(batch). False: the count is closed.
+  [[nodiscard]] GPUHEAP_FN bool may_bring(unsigned batch) const {
+    // acquire: as in may_make().
+    if (expected().fetch_add(batch, simt::acquire) < closed) return true;
+    expected().fetch_sub(batch, simt::relaxed);  // relaxed: nothing was made
+    return false;
+  }
   // Whether `expected` is not 0: a thread makes units, is about to begin or to withdraw, or has closed the count. acquire: pairs with
   // made().
   [[nodiscard]] GPUHEAP_FN bool is_making() const { return expected().load(simt::acquire) != 0; }

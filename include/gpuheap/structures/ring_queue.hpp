@@ -40,7 +40,10 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
 //
 // Stride: if all threads of a device use a queue at once, many groups of them change the four words. If the words lay in one cache line,
 // one slice of the L2 would serve all these changes one after the other. If they lie 1024 bytes apart, several slices share the work.
-template <class T, unsigned Stride = 32>
+//
+// Put: the order of the store by which a put publishes its value. It is relay if a fence of the caller has released before whatever the
+// popping thread relies on.
+template <class T, unsigned Stride = 32, simt::memory_order Put = simt::release>
 class ring_queue {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8);
   struct cell_of_two {
@@ -99,16 +102,17 @@ class ring_queue {
   }
 
   // Claims up to `wanted` (at most the capacity) consecutive tickets for pushes. `first` receives the first one. Returns how many it got:
-  // fewer than `wanted` only if the queue is full.
-  GPUHEAP_FN unsigned claim_pushes(unsigned wanted, simt::uint32_t& first) const {
-    unsigned const got = claim(*word(room_at), wanted);
+  // fewer than `wanted` only if the queue is full. `looks`: a load comes before the claim, so that threads do not write to an exhausted
+  // count. Without it, a claim takes one access less.
+  GPUHEAP_FN unsigned claim_pushes(unsigned wanted, simt::uint32_t& first, bool looks = true) const {
+    unsigned const got = claim(*word(room_at), wanted, looks);
     // relaxed: the turn of each cell orders the accesses to the cell.
     if (got != 0) first = ref{*word(tail_at)}.fetch_add(got, simt::relaxed);
     return got;
   }
   // The same for pops: fewer than `wanted` only if the queue is empty. relaxed, as for pushes.
-  GPUHEAP_FN unsigned claim_pops(unsigned wanted, simt::uint32_t& first) const {
-    unsigned const got = claim(*word(items_at), wanted);
+  GPUHEAP_FN unsigned claim_pops(unsigned wanted, simt::uint32_t& first, bool looks = true) const {
+    unsigned const got = claim(*word(items_at), wanted, looks);
     if (got != 0) first = ref{*word(head_at)}.fetch_add(got, simt::relaxed);
     return got;
   }
@@ -122,8 +126,8 @@ class ring_queue {
       if constexpr (one_word) {
         // relaxed: the pop has read the old value in one load with the old turn.
         if (turn_of(ref64{c}.load(simt::relaxed)) == ticket) {
-          // release: publishes what the caller did before. Pairs with take().
-          ref64{c}.store(packed(ticket + 1, value), simt::release);
+          // Put: publishes what the caller did before. Pairs with take().
+          ref64{c}.store(packed(ticket + 1, value), Put);
           done = true;
         }
         // acquire: pairs with take(), so the read of the old value happens before the store of the new one.
@@ -198,11 +202,10 @@ class ring_queue {
   [[nodiscard]] GPUHEAP_FN static unsigned at_least_none(simt::uint32_t count) { return static_cast<int>(count) > 0 ? count : 0; }
 
   // Subtracts up to `wanted` from a count, and returns how much: less than `wanted` only if the count was lower.
-  GPUHEAP_FN static unsigned claim(simt::uint32_t& count, unsigned wanted) {
+  GPUHEAP_FN static unsigned claim(simt::uint32_t& count, unsigned wanted, bool looks) {
     ref const there{count};
-    // relaxed, all: the count only limits the tickets; the turns of the cells order the accesses. The load comes first, so that threads do
-    // not write to an exhausted count.
-    if (static_cast<int>(there.load(simt::relaxed)) <= 0) return 0;
+    // relaxed, all: the count only limits the tickets; the turns of the cells order the accesses.
+    if (looks && static_cast<int>(there.load(simt::relaxed)) <= 0) return 0;
     unsigned got = 0;
     // Ends: the loop is repeated only if the count was positive after this thread had added its rest again: another thread's push or pop
     // has ended meanwhile. Lock-free.

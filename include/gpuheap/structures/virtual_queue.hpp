@@ -12,17 +12,19 @@
 //
 //   push:    claim a place of room, or add segments. If no segment can be added, the push is refused and changes nothing.
 //            t = tail++;  find the segment;  place = value;  items += 1
-//   pop:     claim one of items;  t = head++;  find the segment;  wait for the value;  add 1 to the record's entries popped. The last
-//            pop of a segment gives the block back
+//   pop:     claim one of items;  t = head++;  find the segment;  wait for the value, and empty the place by the same exchange;  add 1 to
+//            the record's entries popped. The last pop of a segment gives the block back, or keeps it
+//   keep:    a queue that has little room left adds the finished segment's block to its end again, as the next segment. Its places are
+//            empty already. So the next pushes need not wait for a thread that takes a block and empties it
 //   add:     unless other threads add enough segments: take a block, empty all its places, enter it into the directory, which numbers it,
 //            and add its places to room. As many threads add at once as segments are wanted
-//   vacate:  while no thread adds, and the queue is empty: claim all room, and move head and tail over it. The places of the last segments
-//            then count as popped, and the segments go back
+//   vacate:  while no thread adds or keeps, and the queue is empty: claim all room, and move head and tail over it. The places of the last
+//            segments then count as popped, and the segments go back
 //
 // The directory finds a segment:
 //   array_directory   a ring of {number, block}. A segment leaves the ring when its last entry is popped
 //   list_directory    a linked list: each record names the next segment's block. A search begins at the first segment, at one whose number
-//                     is a multiple of 8, or at a recently used one. Segments leave in order, the last one only when there is a next one
+//                     is even, or at a recently used one. Segments leave in order, the last one only when there is a next one
 //
 // A segment stays while a thread has a ticket of it that is not popped. A thread with a ticket therefore finds its segment. If the
 // directory does not contain the segment yet, the thread waits for the thread that adds it. In list_directory the adding thread waits for
@@ -138,6 +140,11 @@ struct array_directory {
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::relay)};
     if (before.popped() + n != queue.places()) return false;
     slot(segment).store(0, simt::relaxed);  // relaxed: an empty slot publishes nothing
+    if (queue.may_keep()) {
+      add(queue, block, storage);
+      queue.kept();
+      return false;
+    }
     queue.give(block, storage);
     return true;
   }
@@ -153,10 +160,10 @@ struct array_directory {
 // Finds segments in a linked list of records. Device, any thread. All directories of a pool lie less than 2^32 bytes apart.
 struct list_directory {
   using ref = simt::global_ref<simt::uint64_t>;
-  static constexpr unsigned lg_stride = 3, num_stones = 128;
+  static constexpr unsigned lg_stride = 1, num_stones = 512;
   // All words are segment_place. `first`: the first segment in the list. `last`: the last one, or the next segment's number without a block
   // if the list is empty. `recent`: the segments of a recent push and of a recent pop. `stones`: those of the latest 1024 segments whose
-  // numbers are multiples of 8.
+  // numbers are even.
   struct words {
     alignas(32) simt::uint64_t first = 0;
     alignas(32) simt::uint64_t last = 0;
@@ -174,6 +181,11 @@ struct list_directory {
   [[nodiscard]] GPUHEAP_FN simt::uint32_t next_segment() const { return after({ref{at->last}.load(simt::relaxed)}); }
   template <class Queue, class Storage>
   GPUHEAP_FN void add(Queue const& queue, simt::uint32_t block, Storage const& storage) const {
+    if (link(queue, block, storage)) give_finished(queue, storage);
+  }
+  // As add(). True: the caller has to call give_finished(), or to look at `first` again if it is in there already.
+  template <class Queue, class Storage>
+  [[nodiscard]] GPUHEAP_FN bool link(Queue const& queue, simt::uint32_t block, Storage const& storage) const {
     // relaxed: a thread that links the next segment to this one reads `last` first, and a thread that pops from this one reads its number
     // first.
     ref{*storage.record(block)}.store(0, simt::relaxed);
@@ -187,25 +199,23 @@ struct list_directory {
     // release: the block's places and its record are empty. Pairs with find(). The store comes after the exchange, so that no two blocks
     // have this number at once.
     ref{*storage.number(block)}.store(number_of(mine.segment()), simt::release);
-    // relaxed: a search that begins at this segment checks its number.
-    if (mine.segment() % (1u << lg_stride) == 0) stone(mine.segment()).store(mine.bits, simt::relaxed);
-    if (before.none()) {
-      // release: other threads begin their searches at this segment. Pairs with give_finished().
-      ref{at->first}.store(mine.bits, simt::release);
-      return;
-    }
+    // release: other threads begin their searches at this segment. Pairs with give_finished().
+    if (before.none()) ref{at->first}.store(mine.bits, simt::release);
+    // release: a thread that finds the segment here, and pops its last entry, sees `first`.
+    if (mine.segment() % (1u << lg_stride) == 0) stone(mine.segment()).store(mine.bits, simt::release);
+    if (before.none()) return false;
     // acq_rel: if all pops of the previous segment are done, this comes after them, and this thread gives that segment back.
     segment_record const seen{ref{*storage.record(before.block())}.fetch_add(segment_record::next_one * (block + 1), simt::acq_rel)};
-    if (seen.popped() == queue.places()) give_finished(queue, storage);
+    return seen.popped() == queue.places();
   }
   // Follows the list to a segment of which the caller has a ticket. While it has the ticket, only the segment's block has the segment's
   // number.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN simt::uint32_t find(simt::uint32_t segment, bool pops, Storage const& storage) const {
-    // consume: orders the accesses to the block's places. Pairs with the release below.
+    // consume: orders the accesses to the block's places. Pairs with the relay below.
     segment_place const recent{ref{at->recent[pops]}.load(simt::consume)};
-    // relaxed, both: hints for the beginning of the search.
-    segment_place const stone_before{stone(segment).load(simt::relaxed)}, first{ref{at->first}.load(simt::relaxed)};
+    // Hints for the beginning of the search. consume: pairs with the release in link(). relaxed: the search checks the number.
+    segment_place const stone_before{stone(segment).load(simt::consume)}, first{ref{at->first}.load(simt::relaxed)};
     if (!recent.none() && recent.segment() == segment) return recent.block();
     segment_place here = nearer(first, nearer(recent, stone_before, segment), segment);
     simt::back_off pause;
@@ -221,8 +231,8 @@ struct list_directory {
       pause.wait();
       if (!right || static_cast<int>(segment - here.segment()) < 0) here.bits = ref{at->first}.load(simt::relaxed);
     }
-    // release: passes on to later searches what this thread acquired.
-    ref{at->recent[pops]}.store(here.bits, simt::release);
+    // relay: passes on to later searches what this thread has consumed.
+    ref{at->recent[pops]}.store(here.bits, simt::relay);
     return here.block();
   }
   template <class Queue, class Storage>
@@ -250,7 +260,8 @@ struct list_directory {
     // relaxed, both: reopen() publishes the empty list.
     ref{at->first}.store(0, simt::relaxed);
     ref{at->last}.store(simt::uint64_t{segment + 1} << 32, simt::relaxed);
-    give(queue, last.block(), storage);
+    unnumber(last.block(), storage);
+    queue.give(last.block(), storage);
     return true;
   }
 
@@ -295,15 +306,23 @@ struct list_directory {
       if (ref{*storage.number(first.block())}.load(simt::relaxed) != number_of(first.segment())) continue;
       if (seen.popped() != queue.places() || !seen.has_next()) return;
       simt::uint64_t expected = first.bits;
-      if (ref{at->first}.compare_exchange(expected, segment_place::of(first.segment() + 1, seen.next()).bits, simt::acq_rel, simt::relaxed))
-        give(queue, first.block(), storage);
+      if (ref{at->first}.compare_exchange(expected, segment_place::of(first.segment() + 1, seen.next()).bits, simt::acq_rel,
+                                          simt::relaxed)) {
+        unnumber(first.block(), storage);
+        if (queue.may_keep()) {
+          // The next pass of this loop looks at a segment that link() has found finished.
+          (void)link(queue, first.block(), storage);
+          queue.kept();
+        } else {
+          queue.give(first.block(), storage);
+        }
+      }
     }
   }
-  template <class Queue, class Storage>
-  GPUHEAP_FN static void give(Queue const& queue, simt::uint32_t block, Storage const& storage) {
+  template <class Storage>
+  GPUHEAP_FN static void unnumber(simt::uint32_t block, Storage const& storage) {
     // relaxed: a search that waits at this block for a link sees the change, and begins again.
     ref{*storage.number(block)}.store(0, simt::relaxed);
-    queue.give(block, storage);
   }
 };
 
@@ -319,9 +338,13 @@ class virtual_queue {
 
   virtual_queue() = default;
   // A queue in bytes_for(segments) bytes from `memory` on, which are aligned to 64 and 0 at first. `segments`: the number that can exist at
-  // once, a power of two. `places`: the places of a segment, a power of two.
-  GPUHEAP_HD virtual_queue(void* memory, simt::uint32_t segments, unsigned places)
-      : memory_{static_cast<char*>(memory)}, directory_{memory_ + state_bytes, segments}, lg_places_{simt::highest_bit(places)} {}
+  // once, a power of two. `places`: the places of a segment, a power of two. `kept`: the queue keeps finished segments while it has room in
+  // fewer segments than that.
+  GPUHEAP_HD virtual_queue(void* memory, simt::uint32_t segments, unsigned places, simt::uint32_t kept = 0)
+      : memory_{static_cast<char*>(memory)},
+        directory_{memory_ + state_bytes, segments},
+        lg_places_{simt::highest_bit(places)},
+        kept_{kept} {}
 
   [[nodiscard]] GPUHEAP_HD unsigned places() const { return 1u << lg_places_; }
 
@@ -431,6 +454,15 @@ class virtual_queue {
     return gone;
   }
 
+  // Called by the directory, for the block of a finished segment, all of whose places are empty. True: the directory adds the block again,
+  // and then calls kept(). No thread vacates the queue meanwhile.
+  [[nodiscard]] GPUHEAP_FN bool may_keep() const {
+    return kept_ != 0 && room().available() < static_cast<long long>(kept_) << lg_places_ && room().may_bring(places());
+  }
+  GPUHEAP_FN void kept() const {
+    room().release(places());
+    room().made(places());
+  }
   // Called by the directory: gives the block of a finished segment back to the pool.
   template <class Storage>
   GPUHEAP_FN void give(simt::uint32_t block, Storage const& storage) const {
@@ -463,11 +495,11 @@ class virtual_queue {
   static_assert(sizeof(batch_semaphore::words) <= items_at);
 
   [[nodiscard]] GPUHEAP_FN batch_semaphore room() const { return {word<batch_semaphore::words>(room_at)}; }
-  // Subtracts up to `wanted` from a count, and returns how much: less than `wanted` only if the count was lower.
+  // Subtracts up to `wanted` from a count, and returns how much: less than `wanted` only if the count was lower. No load comes first, since
+  // the entries are mostly there. A thread that polls calls size() before.
   [[nodiscard]] GPUHEAP_FN static unsigned claim(simt::uint32_t& count, unsigned wanted) {
     ref const there{count};
-    // relaxed, all: the count only limits the number of pops. The load comes first, so that threads do not write to an exhausted count.
-    if (static_cast<int>(there.load(simt::relaxed)) <= 0) return 0;
+    // relaxed, all: the count only limits the number of pops.
     unsigned got = 0;
     // Ends: the loop is repeated only if the count was positive after this thread had added its rest again: another thread's push or pop
     // has ended meanwhile. Lock-free.
@@ -527,7 +559,8 @@ class virtual_queue {
     return wanted - missing;
   }
   [[nodiscard]] GPUHEAP_FN unsigned claim_wanted(unsigned missing, bool wants) const {
-    unsigned const more = room().try_acquire(missing);
+    // The load comes first, so that waiting threads do not write to an exhausted count.
+    unsigned const more = room().available() > 0 ? room().try_acquire(missing) : 0;
     if (wants && more != 0) room().want_no_more(more);
     return more;
   }
@@ -567,8 +600,8 @@ class virtual_queue {
     // Ends: the push of this ticket stores the value; see the head of this file. Blocking.
     GPUHEAP_NO_UNROLL
     while (value == no_value) {
-      // consume: pairs with push().
-      value = ref{place}.load(simt::consume);
+      // consume: pairs with push(). The exchange empties the place for the segment that the block is next.
+      value = ref{place}.exchange(no_value, simt::consume);
       if (value == no_value) pause.wait();
     }
     return value;
@@ -589,6 +622,7 @@ class virtual_queue {
   char* memory_ = nullptr;
   Directory directory_;
   unsigned lg_places_ = 0;
+  simt::uint32_t kept_ = 0;
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures

@@ -22,6 +22,7 @@ struct ouroboros_config {
   unsigned stacked_classes = 2;  // classes of the second instance: pages of twice and four times a chunk. Its chunk is its largest page
   unsigned static_places = 1u << 23;  // the most places of a static ring of pages
   unsigned backing_percent = 20;      // percent of the heap for the backing, which serves requests of more than the largest page
+  unsigned kept_share = 1024;  // a virtual queue keeps this part of the segments that it can have, instead of giving them to the pool
 };
 
 namespace ouro {
@@ -53,8 +54,9 @@ struct chunk_word {
   [[nodiscard]] GPUHEAP_HD constexpr use_type use() const { return static_cast<use_type>(bits >> 24 & 0x7f); }
 };
 
-// A static ring. All threads of a device may use it at the same time.
-using static_ring = structures::ring_queue<uint32_t, 1024>;
+// A static ring. All threads of a device may use it at the same time. `Put`: the order of a push (ring_queue.hpp).
+template <simt::memory_order Put>
+using static_ring = structures::ring_queue<uint32_t, 1024, Put>;
 
 // A bit for each page of each chunk, in words of 32 bits. The first words of all chunks form one array: a chunk of 32 pages or fewer uses
 // only its first word, and pages of such sizes come from many chunks.
@@ -144,11 +146,12 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD static constexpr uint32_t rounded_down(uint64_t n) {
     return n < 2 ? 2 : uint32_t{1} << simt::highest_bit(n < (1u << 30) ? n : 1u << 30);
   }
+  using ring_type = static_ring<simt::release>;  // the order changes no size
   // Places of a ring, or segments of a virtual queue.
   [[nodiscard]] GPUHEAP_HD static constexpr uint32_t queue_capacity(uint64_t max_chunks) {
     if (Stored == stored_in::static_ring) {
       if (Holds == queue_of::chunks) return rounded_down(max_chunks);
-      uint64_t const share = max_chunks * (chunk_bytes / 16) / num_classes / sizeof(static_ring::cell);
+      uint64_t const share = max_chunks * (chunk_bytes / 16) / num_classes / sizeof(ring_type::cell);
       return rounded_down(share < Config.static_places ? share : Config.static_places);
     }
     // Room for all entries that there can be, and as much again for segments that have few entries left.
@@ -157,10 +160,14 @@ struct layout {
   }
   [[nodiscard]] GPUHEAP_HD static constexpr size_t queue_bytes(uint64_t max_chunks) {
     uint32_t const capacity = queue_capacity(max_chunks);
-    size_t bytes = static_ring::bytes_for(capacity);
+    size_t bytes = ring_type::bytes_for(capacity);
     if (Stored == stored_in::virtual_array) bytes = structures::virtual_queue<structures::array_directory>::bytes_for(capacity);
     if (Stored == stored_in::virtual_list) bytes = structures::virtual_queue<structures::list_directory>::bytes_for(capacity);
     return simt::round_up_pow2(bytes, 256);
+  }
+  // The finished segments that a virtual queue keeps for further pushes: of pages, at most a thousandth of all chunks in each queue.
+  [[nodiscard]] GPUHEAP_HD static constexpr uint32_t kept_segments(uint64_t max_chunks) {
+    return queue_capacity(max_chunks) / Config.kept_share;
   }
   [[nodiscard]] GPUHEAP_HD char* queue_memory(unsigned q) const { return queues + q * queue_bytes(max_chunks); }
 

@@ -8,7 +8,7 @@
 //           and lists it
 //   take    unlists an entry, lowers the count, then takes as many spare bits of one word, or fewer. It adds the number of missing bits to
 //           the count again. If the count is 0 then, the entry is gone; otherwise the thread lists it again
-//   share   C: a thread that finds no entry in the queue, because others hold them, lowers the count of the chunk that `current` names, but
+//   share   C: a thread that finds no entry in the queue, because others hold them, lowers the count of a chunk that `current` names, but
 //           not below 1, by a compare-exchange of the whole word, and takes as many spare bits. The entry stays with its holder
 //   new     P: all pages of a new chunk go into the queue, and become spare only if the queue has no room. C: a new chunk's entry goes into
 //           the queue
@@ -33,8 +33,8 @@ using structures::relocation_count;
 // The parts of the allocator. Tests replace some of them by parts with a mistake.
 struct parts {
   using semaphore = structures::batch_semaphore;
-  template <stored_in Stored>
-  using queue = typename queue_stored<Stored>::type;
+  template <stored_in Stored, queue_of Holds>
+  using queue = typename queue_stored<Stored, Holds>::type;
 };
 
 // The counts of verify()'s kernels. Device and host.
@@ -49,15 +49,17 @@ template <queue_of Holds, stored_in Stored, ouroboros_config Config, class Parts
 struct alignas(256) heap_state {
   using layout_type = layout<Holds, Stored, Config>;
   using semaphore_type = typename Parts::semaphore;
-  using queue_type = typename Parts::template queue<Stored>;
+  using queue_type = typename Parts::template queue<Stored, Holds>;
   static constexpr unsigned num_classes = layout_type::num_classes;
   static constexpr bool holds_pages = Holds == queue_of::pages;
+  static constexpr unsigned num_shared = 4;
 
   struct alignas(256) class_state {
     structures::batch_semaphore::words units;
-    alignas(64) uint32_t empty = 0;    // chunks all of whose pages are spare. May be below zero for a moment
-    alignas(64) uint32_t current = 0;  // C: 1 + the number of a chunk that had several spare pages; 0: no chunk. A hint
-    alignas(64) bitmap_tree listed;    // this member and the next are constant
+    alignas(64) uint32_t empty = 0;  // chunks all of whose pages are spare. May be below zero for a moment
+    // C: 1 + the numbers of chunks that had several spare pages; 0: no chunk. Hints. Chunk c is named in word c modulo num_shared.
+    alignas(64) uint32_t current[num_shared] = {};
+    alignas(64) bitmap_tree listed;  // this member and the next are constant
     queue_type queue;
   };
 
@@ -147,21 +149,20 @@ struct alignas(256) heap_state {
   // Takes up to n (> 0) pages of a chunk. If `holds`, the caller holds the chunk's entry. Otherwise the chunk may be of another class by
   // now, and the function leaves at least one page in it.
   [[nodiscard]] GPUHEAP_FN taken_pages take_pages(uint32_t chunk, unsigned q, unsigned n, bool holds) {
-    unsigned const num_pages = layout_type::pages_of(q), num_words = (num_pages + 31) / 32, rest = holds ? 0 : 1;
+    unsigned const num_pages = layout_type::pages_of(q), num_words = (num_pages + 31) / 32, rest = holds ? 0 : 1, wanted = n;
     taken_pages mine;
-    chunk_word seen;
-    // Ends: if a holder's exchange fails, another thread has taken or given back pages meanwhile; the count stays above 0, since other
-    // threads leave one page. A thread that is not the holder tries only once. Lock-free.
+    // relaxed: the exchange confirms it.
+    chunk_word seen{at.word(chunk).load(simt::relaxed)};
+    // Ends: if an exchange fails, another thread has taken or given back pages meanwhile. For the holder the count stays above 0, since
+    // other threads leave one page. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
-      // consume: comes after the stores of the bits that the word counts.
-      seen.bits = at.word(chunk).load(simt::consume);
       if (!holds && (seen.use() != chunk_word::pages || seen.size_class() != q || seen.count() < 2)) return mine;
-      if (n > seen.count() - rest) n = seen.count() - rest;
+      n = wanted < seen.count() - rest ? wanted : seen.count() - rest;
       uint32_t expected = seen.bits;
       // relay: comes after the bits of threads that gave pages back, and before this thread's changes of bits.
       if (at.word(chunk).compare_exchange(expected, seen.bits - n, simt::relay, simt::relaxed)) break;
-      if (!holds) return mine;
+      seen.bits = expected;
     }
     bool const took_all = seen.count() == n;
     mine.was_empty = seen.count() == num_pages;
@@ -212,6 +213,10 @@ struct alignas(256) heap_state {
     if (group.leads()) units(q).release(group.size());
   }
 
+  // Whether the queue seems to have entries. All lanes of the group call. A hint.
+  [[nodiscard]] GPUHEAP_FN bool has_entries(warp_group group, unsigned q) const {
+    return group.from_leader(group.leads() ? queue(q).size() : 0) != 0;
+  }
   // The result of a search for pages. All lanes of the group call. `p`: the page of this lane, if the search found one for it.
   struct served_page {
     void* p = nullptr;
@@ -224,13 +229,19 @@ struct alignas(256) heap_state {
     unsigned held = 0;
     taken_pages mine;
     if constexpr (!holds_pages) {
-      held = queue(q).pop(group, chunks, chunk, storage{this});
+      // The load comes first: the queue is often empty, because other threads hold its entries.
+      if (has_entries(group, q)) held = queue(q).pop(group, chunks, chunk, storage{this});
       if (held == 0) {
         if (group.leads()) {
-          // relaxed: a hint.
-          uint32_t const current = simt::global_ref<uint32_t>{classes[q].current}.load(simt::relaxed);
-          chunk = current - 1;
-          if (current != 0) mine = take_pages(chunk, q, wanted, false);
+          // Warps begin at different chunks, because of several exchanges of one word only one succeeds at a time.
+          unsigned const first = simt::global_warp();
+          GPUHEAP_NO_UNROLL
+          for (unsigned k = 0; k != num_shared && mine.bits == 0; ++k) {
+            // relaxed: a hint.
+            uint32_t const current = simt::global_ref<uint32_t>{classes[q].current[(first + k) % num_shared]}.load(simt::relaxed);
+            chunk = current - 1;
+            if (current != 0) mine = take_pages(chunk, q, wanted, false);
+          }
         }
         if (simt::any_of(group.mask, mine.bits != 0)) return hand_out(group, q, served, wanted, chunk, mine);
       }
@@ -247,6 +258,8 @@ struct alignas(256) heap_state {
       before = group.sum_before(most, total);
     }
     mine.has_entry = holds;
+    // Other threads may share the chunk while this one has its entry.
+    if (held == 1 && holds) share(q, chunk);
     if (holds && before < wanted) {
       unsigned const rest = wanted - before;
       mine = take_pages(chunk, q, rest < most ? rest : most, true);
@@ -267,6 +280,8 @@ struct alignas(256) heap_state {
   GPUHEAP_COLD static void publish(heap_state* heap, warp_group group, unsigned q, chunk_set made) {
     uint32_t const base = group.from_leader(made.base);
     simt::sync_warp(group.mask);  // the other lanes acquire what the leader acquired
+    // release: publishes the leader's stores to the new chunks, before all pages that the lanes push.
+    if constexpr (pushes_relay(Holds, Stored)) simt::fence(simt::release);
     unsigned const rank = group.rank(), size = group.size();
     // Ends: each pass clears bits.
     GPUHEAP_NO_UNROLL
@@ -318,11 +333,7 @@ struct alignas(256) heap_state {
                                                 taken_pages const& mine) {
     unsigned const rank = group.rank();
     count_empty(group, q, mine.was_empty, -1);
-    if constexpr (!holds_pages) {
-      // relaxed, both: a hint. The load comes first, so that threads that share one chunk do not store the same value again and again.
-      simt::global_ref<uint32_t> const current{classes[q].current};
-      if (mine.has_entry && current.load(simt::relaxed) != chunk + 1) current.store(chunk + 1, simt::relaxed);
-    }
+    if (mine.has_entry) share(q, chunk);
     simt::lane_mask const keepers = simt::ballot(group.mask, mine.has_entry);
     if (mine.has_entry) list(warp_group{keepers}, q, chunk);
     simt::sync_warp(group.mask);  // the other lanes acquire what the holders acquired
@@ -338,6 +349,12 @@ struct alignas(256) heap_state {
       found.lanes += k;
     }
     return found;
+  }
+  // Names a chunk to the threads that find no entry. relaxed: a hint.
+  GPUHEAP_FN void share(unsigned q, uint32_t chunk) {
+    if constexpr (!holds_pages) {
+      if (layout_type::pages_of(q) > 1) simt::global_ref<uint32_t>{classes[q].current[chunk % num_shared]}.store(chunk + 1, simt::relaxed);
+    }
   }
   // Changes the number of empty chunks by `change` for each lane with `counts`. All lanes of the group call.
   GPUHEAP_FN void count_empty(warp_group group, unsigned q, bool counts, int change) {
@@ -383,7 +400,8 @@ struct alignas(256) heap_state {
     GPUHEAP_NO_UNROLL
     while (true) {
       uint64_t const seen = relocations().read_begin();
-      unsigned const more = there.try_acquire(wanted);
+      // The load comes first, so that waiting threads do not write to an exhausted count.
+      unsigned const more = there.available() > 0 ? there.try_acquire(wanted) : 0;
       if (more != 0) there.want_no_more(more);
       got += more;
       wanted -= more;

@@ -29,7 +29,8 @@ struct write_layout {
     heap->pool = {at.free_tree(), at.lg_region, &heap->num_used, &heap->fresh, &heap->num_chunks};
     for (unsigned q = 0; q != State::num_classes; ++q) {
       heap->classes[q].listed = at.class_tree(q);
-      heap->classes[q].queue = typename State::queue_type{at.queue_memory(q), at.queue_capacity(at.max_chunks), at.places};
+      heap->classes[q].queue =
+          typename State::queue_type{at.queue_memory(q), at.queue_capacity(at.max_chunks), at.places, at.kept_segments(at.max_chunks)};
     }
   }
 };
