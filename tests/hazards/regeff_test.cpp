@@ -240,13 +240,6 @@ struct measures_before_the_lock : gpuheap::regeff::headers<false> {
     uint32_t const seen = look(x) & gpuheap::regeff::next_mask;
     return headers::lock(x) != 0 ? seen : 0;
   }
-  [[nodiscard]] GPUHEAP_FN uint32_t try_lock(uint32_t x) const {
-    uint32_t const seen = look(x) & gpuheap::regeff::next_mask;
-    return (headers::try_lock(x) & gpuheap::regeff::state_mask) | seen;
-  }
-  [[nodiscard]] GPUHEAP_FN uint32_t end_of_locked(uint32_t, uint32_t header) const {
-    return (header & gpuheap::regeff::free_bit) != 0 ? header & gpuheap::regeff::next_mask : 0;
-  }
 };
 TEST(Hazard3, ASizeReadBeforeTheLockGivesTwoOwnersOneRange) {
   expect_right(num_seeds(400), keeps_contents<small_c>);
@@ -381,11 +374,6 @@ struct locks_in_two_steps : gpuheap::regeff::headers<true> {
     if ((header & gpuheap::regeff::free_bit) == 0) return 0;
     at(x).store(header & ~gpuheap::regeff::free_bit, simt::relaxed);
     return header & gpuheap::regeff::next_mask;
-  }
-  [[nodiscard]] GPUHEAP_FN uint32_t try_lock(uint32_t x) const {
-    uint32_t const header = look(x);
-    if ((header & gpuheap::regeff::free_bit) != 0) at(x).store(header & ~gpuheap::regeff::free_bit, simt::relaxed);
-    return header;
   }
 };
 TEST(Hazard10, PlainStoresRaceWithTheAtomicsOfOthers) {

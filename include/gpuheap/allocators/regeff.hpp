@@ -28,11 +28,10 @@
 //
 // malloc:   walks along `next` from the hint to a free chunk that is large enough, locks it, cuts off the rest if the chunk has at least
 //           max_fragmentation times the units of the request, and moves the hint behind the block.
-// free:     absorbs the next chunk if that is free, then moves the hint behind it, and sets the block's chunk free.
+// free:     absorbs the next chunk if that is free, and sets the block's chunk free.
 // Reuse:    freed units serve any request that fits into them, alone or together with free neighbours.
 // Progress: free is wait-free. malloc is blocking: it passes over chunks that other threads hold. If it finds nothing in the whole pool, it
-//           walks again, and waits for held chunks that might be large enough. A thread that holds a chunk waits at most for lanes of its
-//           warp that walk without waiting.
+//           walks again, and waits for held chunks that might be large enough. A thread that holds a chunk waits for nothing.
 //
 // Different from the paper:
 //   - Merging is safe, because headers lie in a table, outside the chunks. In the published form a header lies in front of its chunk. A
@@ -49,14 +48,12 @@
 //     meanwhile, nullptr means that no run of free chunks is large enough.
 //   - In the last lap, malloc merges neighbours if that serves its request. free merges forward only, as published, so blocks that are
 //     freed in the order of their addresses would otherwise stay apart for ever.
-//   - malloc locks a chunk only if it looks large enough, or lies behind one that another thread has just locked, and reads its size under
-//     the lock. The published walk locks every chunk on its way, and so hides free chunks from other threads. The published C relies on a
-//     size that was read before the lock.
+//   - malloc locks a chunk only if it looks large enough, and reads its size under the lock. The published walk locks every chunk on its
+//     way, and so hides free chunks from other threads. The published C relies on a size that was read before the lock.
 //   - Leaves have 256 bytes, not 16, because large requests spend most of their time on walks over leaves.
 //   - Heaps may exceed 4 GiB, because positions count units. The published ones count bytes, in 31 or 32 bits.
 //   - A failed malloc returns nullptr, not the address of the pool's first byte. free refuses a pointer without a live header.
-//   - free moves only its own hint, behind the chunk that it has absorbed. The published CM and CFM also look at all other hints. A hint
-//     at an absorbed header does no harm.
+//   - free does not change the hints: a hint at an absorbed header does no harm.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -100,15 +97,13 @@ inline constexpr uint32_t free_state = here_bit | free_bit, live_state = here_bi
 //
 //   look(x)         state | next
 //   lock(x)         free -> held. Returns the chunk's end. If the chunk was not free, changes nothing and returns 0
-//   try_lock(x)     as lock(), but returns the header as look() does. It was free if and only if the caller holds the chunk now
-//   end_of_locked(x, header)  the end of a chunk after try_lock(); 0 if the caller does not hold it
-//   unlock(x, n)    a held chunk that ends at n becomes free again. The caller has changed nothing
 //   end_life(x)     live -> held. Returns the header as it was; nothing has changed if it was not live
 //   absorb(x, n)    a held chunk that ends at n becomes part of the chunk before it, which the caller holds too
 //   cut(x, n)       a free chunk begins at x, inside one that the caller holds, and ends at n, where the held chunk ended. No header leads
 //                   to it yet. A thread that knows x from an earlier chunk may lock the new chunk at once, and sees everything that the
 //                   caller stored before
 //   set_live(x, n)  a held chunk becomes a block that ends at n
+//   seems_free(x)   a guess
 //   set_free(x, n)  a held chunk becomes a free one that ends at n. Everything that the thread did happens before the next lock
 //
 // Orders. `consume` is for a thread that accesses the position that it has read. It pairs with the fence in cut(), which orders the store
@@ -125,15 +120,12 @@ struct headers<true> {
   word* words = nullptr;
 
   [[nodiscard]] GPUHEAP_FN uint32_t look(uint32_t x) const { return at(x).load(simt::consume); }
+  // relaxed: a guess that lock() confirms.
+  [[nodiscard]] GPUHEAP_FN bool seems_free(uint32_t x) const { return (at(x).load(simt::relaxed) & free_bit) != 0; }
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
     uint32_t const before = at(x).fetch_and(~free_bit, simt::consume);
     return (before & free_bit) != 0 ? before & next_mask : 0;
   }
-  [[nodiscard]] GPUHEAP_FN uint32_t try_lock(uint32_t x) const { return at(x).fetch_and(~free_bit, simt::consume); }
-  [[nodiscard]] GPUHEAP_FN uint32_t end_of_locked(uint32_t, uint32_t header) const {
-    return (header & free_bit) != 0 ? header & next_mask : 0;
-  }
-  GPUHEAP_FN void unlock(uint32_t x, uint32_t next) const { at(x).store(free_state | next, simt::relay); }
   // relaxed: the block's owner calls this, and comes after the thread that made the chunk a block.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return at(x).fetch_and(~live_bit, simt::relaxed); }
   GPUHEAP_FN void absorb(uint32_t x, uint32_t next) const { at(x).store(next, simt::relay); }
@@ -169,21 +161,12 @@ struct headers<false> {
     uint32_t const next = next_at(x).load(simt::consume);
     return (next & state_mask) == here_bit ? next | flag : next;
   }
+  // relaxed: a guess that lock() confirms.
+  [[nodiscard]] GPUHEAP_FN bool seems_free(uint32_t x) const { return flag_at(x).load(simt::relaxed) != 0; }
   // The end is read under the lock. relaxed: only the thread that holds the chunk writes the end.
   [[nodiscard]] GPUHEAP_FN uint32_t lock(uint32_t x) const {
     return flag_at(x).fetch_and(~free_bit, simt::consume) != 0 ? next_at(x).load(simt::relaxed) & next_mask : 0;
   }
-  // As look(), after the lock.
-  [[nodiscard]] GPUHEAP_FN uint32_t try_lock(uint32_t x) const {
-    uint32_t const flag = flag_at(x).fetch_and(~free_bit, simt::consume);
-    uint32_t const next = next_at(x).load(simt::consume);
-    return (next & next_mask) | (flag != 0 ? here_bit | free_bit : next & state_mask);
-  }
-  // The load of try_lock() may have come before the lock. relaxed: as in lock().
-  [[nodiscard]] GPUHEAP_FN uint32_t end_of_locked(uint32_t x, uint32_t header) const {
-    return (header & free_bit) != 0 ? next_at(x).load(simt::relaxed) & next_mask : 0;
-  }
-  GPUHEAP_FN void unlock(uint32_t x, uint32_t) const { flag_at(x).store(free_bit, simt::relay); }
   // relaxed: only the thread that holds the chunk changes the end in this word.
   [[nodiscard]] GPUHEAP_FN uint32_t end_life(uint32_t x) const { return next_at(x).fetch_and(~live_bit, simt::relaxed); }
   // The end stays in the word. The result of the atomic is not used, so the hardware returns none.
@@ -283,38 +266,41 @@ class basic_regeff {
   [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
     // This comes before any arithmetic: a request that is not larger than the pool has fewer than 2^29 units.
     if (bytes > pool_bytes()) return nullptr;
-    simt::lane_mask const here = simt::active_mask();
     uint32_t const need = static_cast<uint32_t>((bytes - 1) >> lg_unit_) + 1;
     // relaxed, like every access to a hint: a walk may begin at any position. If this thread does not see the header there yet, it reads 0,
     // which counts as the end.
-    uint32_t begin = my_hint().load(simt::relaxed), end = 0;
-    // Whether the chunk is locked without a look at it before. That is so behind a chunk that looked free, and that another thread locked
-    // first: threads that begin at one hint at the same time go on together.
-    bool locks = false;
-    // Lap 0: from the hint to the end. 1: all chunks.
+    uint32_t at = my_hint().load(simt::relaxed), begin = at;  // begin: the first of the adjacent chunks that count together
+    // Lap 0: from the hint to the end. 1: all chunks. 2: all, waiting for held ones. 3: all, joining free neighbours.
     unsigned lap = 0;
-    // Ends: positions rise until the end's header leads back to 0, so a lap has at most as many passes as there are units. The loop waits
-    // for no thread.
+    // Ends: positions rise until the end's header leads back to 0, so a lap has at most as many passes as there are units, and there are
+    // four laps. Two things add passes. If take() fails in lap 2 or 3, the next pass looks at the same chunk again: another thread holds a
+    // chunk there, is between two of its own steps, and waits for nothing. If several threads lock adjacent chunks, the one at the highest
+    // position succeeds. And lap 3 turns into lap 2 again if it meets a chunk that was absorbed meanwhile: then another thread's free or
+    // take() has merged that chunk.
     GPUHEAP_NO_UNROLL
     while (true) {
-      uint32_t const header = locks ? headers_.try_lock(begin) : headers_.look(begin);
+      uint32_t const header = headers_.look(at);
       uint32_t const next = header & regeff::next_mask;
-      bool const is_free = (header & regeff::free_bit) != 0, fits = next - begin >= need;
-      if (is_free && (locks || fits)) {
-        end = headers_.end_of_locked(begin, locks ? header : headers_.try_lock(begin));
-        if (end != 0 && end - begin >= need) break;
-        if (end != 0) headers_.unlock(begin, end);
-        locks = end == 0;
-        end = 0;
-      } else {
-        locks = false;
+      // From lap 2 on, a held chunk counts as free: take() then fails, and is repeated until the chunk is no longer held.
+      bool const usable = (header & regeff::free_bit) != 0 || (lap >= 2 && (header & regeff::state_mask) == regeff::here_bit);
+      if (usable && next - begin >= need) {
+        if (uint32_t const end = take(begin, need); end != 0) {
+          my_hint().store(end, simt::relaxed);
+          return pool_ + (simt::size_t{begin} << lg_unit_);
+        }
+        if (lap >= 2) {
+          simt::back_off{}.wait();
+          at = begin;
+          continue;
+        }
       }
-      begin = next;
-      if (next == 0 && ++lap == 2) break;
+      // The chunk at `at` was absorbed while this thread walked to it, and was large enough. Its units may still be free, as part of a
+      // chunk that begins before `at`.
+      if (lap == 3 && (header & regeff::here_bit) == 0 && next - at >= need) lap = 2;
+      if (!usable || lap != 3) begin = next;
+      at = next;
+      if (next == 0 && ++lap == 4) return nullptr;
     }
-    // All lanes that have locked a chunk make it a block together, so that the fence of a cut costs the warp time once. As published.
-    simt::sync_warp(here);
-    return end != 0 ? made_live(begin, need, end) : malloc_slowly(*this, need);
   }
 
   GPUHEAP_FN free_status free(void* p) const {
@@ -324,10 +310,12 @@ class basic_regeff {
     uint32_t const header = headers_.end_life(x);
     if ((header & regeff::live_bit) == 0) return header == 0 ? free_status::foreign : free_status::double_free;
     uint32_t end = header & regeff::next_mask;
-    if (uint32_t const behind = headers_.lock(end); behind != 0) {
-      headers_.absorb(end, behind);
-      end = behind;
-      my_hint().store(end, simt::relaxed);
+    // A load comes first: most neighbours are not free, and a load costs less than an atomic in vain.
+    if (headers_.seems_free(end)) {
+      if (uint32_t const behind = headers_.lock(end); behind != 0) {
+        headers_.absorb(end, behind);
+        end = behind;
+      }
     }
     headers_.set_free(x, end);
     return free_status::done;
@@ -363,9 +351,9 @@ class basic_regeff {
   using header_word = typename Headers::word;
   static constexpr simt::size_t state_bytes = 256, hint_stride = 8;  // the stride is in words
 
-  // Locks `need` units at `begin`, of one chunk or of several adjacent ones, which become one. Returns its end; 0 if another thread has
-  // some of the units.
-  [[nodiscard]] GPUHEAP_FN uint32_t hold(uint32_t begin, uint32_t need) const {
+  // Takes `need` units at `begin`, of one chunk or of several adjacent ones. Returns the end of the block; 0 if another thread has some of
+  // the units.
+  [[nodiscard]] GPUHEAP_FN uint32_t take(uint32_t begin, uint32_t need) const {
     uint32_t end = headers_.lock(begin);
     if (end == 0) return 0;
     // Ends: the end rises by at least a unit each pass.
@@ -379,48 +367,12 @@ class basic_regeff {
       headers_.absorb(end, behind);
       end = behind;
     }
-    return end;
-  }
-  // Makes the held chunk from `begin` to `end` a block of at least `need` units. Cuts off the rest, moves the hint behind the block, and
-  // returns its address.
-  [[nodiscard]] GPUHEAP_FN void* made_live(uint32_t begin, uint32_t need, uint32_t end) const {
     if (end - begin != need && (end - begin) / Config.max_fragmentation >= need) {
       headers_.cut(begin + need, end);
       end = begin + need;
     }
     headers_.set_live(begin, end);
-    my_hint().store(end, simt::relaxed);
-    return pool_ + (simt::size_t{begin} << lg_unit_);
-  }
-  // The laps of malloc that wait for other threads: 2: all chunks, waiting for held ones. 3: all, joining free neighbours. Not inlined, so
-  // that malloc() does not need its registers.
-  [[nodiscard]] GPUHEAP_COLD static void* malloc_slowly(basic_regeff heap, uint32_t need) {
-    uint32_t at = 0, begin = 0;  // begin: the first of the adjacent chunks that count together
-    unsigned lap = 2;
-    // Ends: as in malloc(), there are two laps. Two things add passes. If hold() fails, the next pass looks at the same chunk again:
-    // another thread holds a chunk there, is between two of its own steps, and waits for nothing. If several threads lock adjacent chunks,
-    // the one at the highest position succeeds. And lap 3 turns into lap 2 again if it meets a chunk that was absorbed meanwhile: then
-    // another thread's free or hold() has merged that chunk.
-    GPUHEAP_NO_UNROLL
-    while (true) {
-      uint32_t const header = heap.headers_.look(at);
-      uint32_t const next = header & regeff::next_mask;
-      // A held chunk counts as free: hold() then fails, and is repeated until the chunk is no longer held.
-      bool const usable = (header & regeff::free_bit) != 0 || (header & regeff::state_mask) == regeff::here_bit;
-      if (usable && next - begin >= need) {
-        // A block is made before the lane leaves the loop, as lanes of its warp may wait for the chunk.
-        if (uint32_t const end = heap.hold(begin, need); end != 0) return heap.made_live(begin, need, end);
-        simt::back_off{}.wait();
-        at = begin;
-        continue;
-      }
-      // The chunk at `at` was absorbed while this thread walked to it, and was large enough. Its units may still be free, as part of a
-      // chunk that begins before `at`.
-      if (lap == 3 && (header & regeff::here_bit) == 0 && next - at >= need) lap = 2;
-      if (!usable || lap != 3) begin = next;
-      at = next;
-      if (next == 0 && ++lap == 4) return nullptr;
-    }
+    return end;
   }
 
   // The hint of this multiprocessor. malloc computes its address twice rather than keeping it in a register.

@@ -295,8 +295,8 @@ struct bitmap_tree {
     for (unsigned m = begin / 64; m * 64 < end && num_tops() != 0; ++m) top(m / 64).fetch_or(word{1} << (m % 64), simt::consume_release);
   }
   // Takes n neighbouring bits from `first` on: all, or none and returns false. The summaries stay as they are, as after take_leaf_only().
-  // The thread waits once for four leaves. Any thread.
-  GPUHEAP_FN bool take_run_leaves_only(unsigned first, unsigned n) const {
+  // The thread waits once for four leaves. Any thread. Out of line: inlined, it needs more registers than every kernel with a malloc has.
+  GPUHEAP_COLD bool take_run_leaves_only(unsigned first, unsigned n) const {
     constexpr unsigned at_once = 4;
     unsigned const begin = first / 64, last = (first + n - 1) / 64;
     word const in_first = ~simt::low_bits(first % 64), in_last = simt::low_bits((first + n - 1) % 64 + 1);

@@ -328,7 +328,7 @@ def uninterrupted() -> Iterator[None]:
 def only_writer(folder: Path) -> Iterator[None]:
     """Makes the folder if it is missing, and holds a lock on it. The system releases the lock when the process ends. Folders that were made go again if
     they are empty at the end."""
-    made = [each for each in (folder, *folder.parents) if not each.exists()]
+    made = [each for each in (folder, *folder.parents) if not os.path.exists(each)]  # a name that is too long counts as missing
     make_folder(folder, ELSEWHERE)
     with naming(folder, "opened", ELSEWHERE):
         descriptor = os.open(folder, os.O_RDONLY)
