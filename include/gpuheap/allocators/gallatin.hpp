@@ -33,8 +33,8 @@
 // Different from the paper, and why:
 //   - A free sets the slice's bit; the bits take 0.8 % of the heap. The paper counts freed slices, so after a second free a block is put
 //     back while slices are live, or never. Here a block's word counts full words of bits. As in the paper, lanes that free adjacent slices
-//     need one atomic. A free takes up to 1.4 times the published one's time, because it reads the block's word, by which it refuses a slice
-//     that is not live, and has a fence, by which the owner's accesses come before the next owner's. The published free omits both.
+//     need one atomic. A free takes up to 1.4 times the published one's time: it reads the block's word, by which it refuses a slice that
+//     is not live, and has a fence, by which the owner's accesses come before the next owner's. The published free omits both.
 //   - A segment's class and its number of free blocks are one word, changed by compare-exchange. The paper decrements the number first and
 //     restores it if the class is not as expected. Meanwhile the number is wrong, so a segment is freed while blocks are live, or never.
 //   - The free blocks of a segment are bits, and threads that come at the same time try for different bits. The paper has a ring, whose

@@ -79,6 +79,7 @@ struct static_queue : basic_static_queue<simt::release> {
   using basic_static_queue::basic_static_queue;
 };
 
+// Whether a push is a relay, which passes on what the pushing thread's fence has released.
 [[nodiscard]] GPUHEAP_HD constexpr bool pushes_relay(queue_of holds, stored_in stored) {
   return holds == queue_of::pages && stored == stored_in::static_ring;
 }

@@ -1,0 +1,298 @@
+// How a virtual queue (virtual_queue.hpp) finds its segments, and what a segment's block has beside its places.
+//
+//   array_directory   a ring of {number, block}. A segment leaves the ring when its last entry is popped
+//   list_directory    a linked list: each record names the next segment's block. A search begins at the first segment, at one whose number
+//                     is even, or at a recently used one. Segments leave in order, the last one only when there is a next one
+//
+// A search waits until the segment is there. The head of virtual_queue.hpp says for which threads.
+#pragma once
+
+#include <gpuheap/simt/atomic.hpp>
+#include <gpuheap/simt/bits.hpp>
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures {
+
+// The interface of the pool that provides a virtual queue's segments. The pool is a view; its blocks have numbers below 2^32 - 1.
+//
+//   bool may_have_any()          a hint: false says that take() would find no block
+//   uint32_t take()              takes a block, or returns no_block. Waits for no thread
+//   void give(uint32_t block)    gives a block back
+//   uint32_t* places(block)      the block's memory, aligned to 8 bytes
+//   uint64_t* record(block)      the block's record, a word that only the queue changes, 0 at first
+//   uint64_t* number(block)      a second such word. For lists: {queue, segment}, since all queues of a pool share the records
+inline constexpr simt::uint32_t no_block = ~simt::uint32_t{0};
+
+// A segment's number and its block.
+struct segment_place {
+  simt::uint64_t bits = 0;  // {segment : 32, block + 1 : 32}, whose second part is 0 for no block
+
+  [[nodiscard]] GPUHEAP_HD static constexpr segment_place of(simt::uint32_t segment, simt::uint32_t block) {
+    return {simt::uint64_t{segment} << 32 | (block + 1)};
+  }
+  [[nodiscard]] GPUHEAP_HD constexpr bool none() const { return static_cast<simt::uint32_t>(bits) == 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr simt::uint32_t segment() const { return static_cast<simt::uint32_t>(bits >> 32); }
+  [[nodiscard]] GPUHEAP_HD constexpr simt::uint32_t block() const { return static_cast<simt::uint32_t>(bits) - 1; }
+};
+
+// The record of a segment's block.
+struct segment_record {
+  static constexpr simt::uint64_t next_one = simt::uint64_t{1} << 32;
+  simt::uint64_t bits = 0;
+  [[nodiscard]] GPUHEAP_HD constexpr unsigned popped() const { return static_cast<unsigned>(bits); }
+  [[nodiscard]] GPUHEAP_HD constexpr bool has_next() const { return bits >> 32 != 0; }
+  [[nodiscard]] GPUHEAP_HD constexpr simt::uint32_t next() const { return static_cast<simt::uint32_t>(bits >> 32) - 1; }
+};
+
+// Finds segments in a ring of segment_place. Device, any thread.
+struct array_directory {
+  using ref = simt::global_ref<simt::uint64_t>;
+  simt::uint64_t* ring = nullptr;  // the number of segments ever added lies before it
+  simt::uint32_t capacity = 0;     // a power of two, more than the segments that exist at once
+
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(simt::uint32_t capacity) {
+    return header_bytes + simt::size_t{capacity} * 8;
+  }
+  array_directory() = default;
+  GPUHEAP_HD array_directory(void* memory, simt::uint32_t places)
+      : ring{reinterpret_cast<simt::uint64_t*>(static_cast<char*>(memory) + header_bytes)}, capacity{places} {}
+
+  // The most segments that may exist at once.
+  [[nodiscard]] GPUHEAP_HD simt::uint32_t most_segments() const { return capacity - 1; }
+  // The number of the segment that is added next. Valid while no thread adds a segment, so the load is relaxed.
+  [[nodiscard]] GPUHEAP_FN simt::uint32_t next_segment() const { return added().load(simt::relaxed); }
+  // Numbers a segment, whose places are empty, and enters it into the ring.
+  template <class Queue, class Storage>
+  GPUHEAP_FN void add(Queue const&, simt::uint32_t block, Storage const& storage) const {
+    // relaxed: published by the store to the slot.
+    ref{*storage.record(block)}.store(0, simt::relaxed);
+    // relaxed: the store to the slot publishes the segment.
+    simt::uint32_t const segment = added().fetch_add(1, simt::relaxed);
+    simt::back_off pause;
+    // Ends: the slot holds a segment of an earlier lap. Fewer segments exist than the ring has slots. So a segment later than the one in
+    // the slot has already left the ring, and pushes and pops have got all tickets of the one in the slot. The threads with these tickets
+    // find their segment, and wait for no other thread. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (slot(segment).load(simt::relaxed) != 0) pause.wait();
+    // release: publishes the empty places. Pairs with find().
+    slot(segment).store(segment_place::of(segment, block).bits, simt::release);
+  }
+  // The block of a segment of which the caller has a ticket.
+  template <class Storage>
+  [[nodiscard]] GPUHEAP_FN simt::uint32_t find(simt::uint32_t segment, bool, Storage const&) const {
+    simt::back_off pause;
+    simt::uint32_t block = no_block;
+    // Ends: another thread adds the segment, or its store becomes visible; see the head of virtual_queue.hpp. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (block == no_block) {
+      // consume: orders the accesses to the block's places. Pairs with add().
+      segment_place const at{slot(segment).load(simt::consume)};
+      if (!at.none() && at.segment() == segment) {
+        block = at.block();
+      } else {
+        pause.wait();
+      }
+    }
+    return block;
+  }
+  // For vacate(): gives up a segment. Its last n places count as popped from now on. No later segment has room. True: the block has gone
+  // back to the pool.
+  template <class Queue, class Storage>
+  [[nodiscard]] GPUHEAP_FN bool leave(Queue const& queue, simt::uint32_t segment, unsigned n, Storage const& storage) const {
+    return n != 0 && popped(queue, segment, find(segment, true, storage), n, storage);
+  }
+  // Counts n popped entries of a segment. True: they were its last entries, and the block has gone back to the pool.
+  template <class Queue, class Storage>
+  GPUHEAP_FN bool popped(Queue const& queue, simt::uint32_t segment, simt::uint32_t block, unsigned n, Storage const& storage) const {
+    // relay: the last addition comes after the reads of all other pops, whose results were used before their additions, and before the
+    // block goes back.
+    simt::note_performed();
+    segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::relay)};
+    if (before.popped() + n != queue.places()) return false;
+    slot(segment).store(0, simt::relaxed);  // relaxed: an empty slot publishes nothing
+    if (queue.may_keep()) {
+      add(queue, block, storage);
+      queue.kept();
+      return false;
+    }
+    queue.give(block, storage);
+    return true;
+  }
+
+ private:
+  static constexpr simt::size_t header_bytes = 64;
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<simt::uint32_t> added() const {
+    return simt::global_ref<simt::uint32_t>{*reinterpret_cast<simt::uint32_t*>(reinterpret_cast<char*>(ring) - header_bytes)};
+  }
+  [[nodiscard]] GPUHEAP_FN ref slot(simt::uint32_t segment) const { return ref{ring[segment & (capacity - 1)]}; }
+};
+
+// Finds segments in a linked list of records. Device, any thread. All directories of a pool lie less than 2^32 bytes apart.
+struct list_directory {
+  using ref = simt::global_ref<simt::uint64_t>;
+  static constexpr unsigned lg_stride = 1, num_stones = 512;
+  // All words are segment_place. `first`: the first segment in the list. `last`: the last one, or the next segment's number without a block
+  // if the list is empty. `recent`: the segments of a recent push and of a recent pop. `stones`: those of the latest 1024 segments whose
+  // numbers are even.
+  struct words {
+    alignas(32) simt::uint64_t first = 0;
+    alignas(32) simt::uint64_t last = 0;
+    alignas(32) simt::uint64_t recent[2] = {};
+    alignas(32) simt::uint64_t stones[num_stones] = {};
+  };
+  words* at = nullptr;
+
+  [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(simt::uint32_t) { return sizeof(words); }
+  list_directory() = default;
+  GPUHEAP_HD list_directory(void* memory, simt::uint32_t) : at{static_cast<words*>(memory)} {}
+
+  [[nodiscard]] GPUHEAP_HD simt::uint32_t most_segments() const { return ~simt::uint32_t{0}; }
+  // relaxed: as in array_directory.
+  [[nodiscard]] GPUHEAP_FN simt::uint32_t next_segment() const { return after({ref{at->last}.load(simt::relaxed)}); }
+  template <class Queue, class Storage>
+  GPUHEAP_FN void add(Queue const& queue, simt::uint32_t block, Storage const& storage) const {
+    if (link(queue, block, storage)) give_finished(queue, storage);
+  }
+  // As add(). True: the caller has to call give_finished(), or to look at `first` again if it is in there already.
+  template <class Queue, class Storage>
+  [[nodiscard]] GPUHEAP_FN bool link(Queue const& queue, simt::uint32_t block, Storage const& storage) const {
+    // relaxed: a thread that links the next segment to this one reads `last` first, and a thread that pops from this one reads its number
+    // first.
+    ref{*storage.record(block)}.store(0, simt::relaxed);
+    segment_place before{ref{at->last}.load(simt::relaxed)}, mine;
+    // Ends: an exchange that fails lost the word to another thread's segment. Lock-free.
+    GPUHEAP_NO_UNROLL
+    do {
+      mine = segment_place::of(after(before), block);
+      // acq_rel: comes after the write of the previous segment's record, and before the link of the next segment.
+    } while (!ref{at->last}.compare_exchange(before.bits, mine.bits, simt::acq_rel, simt::relaxed));
+    // release: the block's places and its record are empty. Pairs with find(). The store comes after the exchange, so that no two blocks
+    // have this number at once.
+    ref{*storage.number(block)}.store(number_of(mine.segment()), simt::release);
+    // release: other threads begin their searches at this segment. Pairs with give_finished().
+    if (before.none()) ref{at->first}.store(mine.bits, simt::release);
+    // release: a thread that finds the segment here, and pops its last entry, sees `first`.
+    if (mine.segment() % (1u << lg_stride) == 0) stone(mine.segment()).store(mine.bits, simt::release);
+    if (before.none()) return false;
+    // acq_rel: if all pops of the previous segment are done, this comes after them, and this thread gives that segment back.
+    segment_record const seen{ref{*storage.record(before.block())}.fetch_add(segment_record::next_one * (block + 1), simt::acq_rel)};
+    return seen.popped() == queue.places();
+  }
+  // Follows the list to a segment of which the caller has a ticket. While it has the ticket, only the segment's block has the segment's
+  // number.
+  template <class Storage>
+  [[nodiscard]] GPUHEAP_FN simt::uint32_t find(simt::uint32_t segment, bool pops, Storage const& storage) const {
+    // consume: orders the accesses to the block's places. Pairs with the relay below.
+    segment_place const recent{ref{at->recent[pops]}.load(simt::consume)};
+    // Hints for the beginning of the search. consume: pairs with the release in link(). relaxed: the search checks the number.
+    segment_place const stone_before{stone(segment).load(simt::consume)}, first{ref{at->first}.load(simt::relaxed)};
+    if (!recent.none() && recent.segment() == segment) return recent.block();
+    segment_place here = nearer(first, nearer(recent, stone_before, segment), segment);
+    simt::back_off pause;
+    // Ends: another thread adds the next segment, or its stores become visible; see the head of virtual_queue.hpp. If a block on the way
+    // belongs to another segment by now, or if the search began after the wanted segment, the search begins again at the first segment,
+    // which is never after the wanted one. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      here = walked(here, segment, storage);
+      // consume: orders the accesses to the block's places. Pairs with the release in add().
+      bool const right = !here.none() && ref{*storage.number(here.block())}.load(simt::consume) == number_of(here.segment());
+      if (right && here.segment() == segment) break;
+      pause.wait();
+      if (!right || static_cast<int>(segment - here.segment()) < 0) here.bits = ref{at->first}.load(simt::relaxed);
+    }
+    // relay: passes on to later searches what this thread has consumed.
+    ref{at->recent[pops]}.store(here.bits, simt::relay);
+    return here.block();
+  }
+  template <class Queue, class Storage>
+  GPUHEAP_FN void popped(Queue const& queue, simt::uint32_t, simt::uint32_t block, unsigned n, Storage const& storage) const {
+    // relay: the last addition comes after the reads of all other pops, whose results were used before their additions; see
+    // give_finished().
+    simt::note_performed();
+    segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::relay)};
+    if (before.popped() + n == queue.places() && before.has_next()) give_finished(queue, storage);
+  }
+  template <class Queue, class Storage>
+  [[nodiscard]] GPUHEAP_FN bool leave(Queue const& queue, simt::uint32_t segment, unsigned n, Storage const& storage) const {
+    // relaxed: no thread adds a segment during vacate().
+    segment_place const last{ref{at->last}.load(simt::relaxed)};
+    if (last.none()) return false;
+    if (last.segment() != segment) {
+      popped(queue, segment, find(segment, true, storage), n, storage);
+      return false;
+    }
+    // acq_rel: comes after all pops.
+    segment_record const before{ref{*storage.record(last.block())}.fetch_add(n, simt::acq_rel)};
+    // If other threads still pop from this segment or an earlier one, the segment stays until a next one is added. Otherwise no thread has
+    // a ticket in it.
+    if (before.popped() + n != queue.places() || ref{at->first}.load(simt::acquire) != last.bits) return false;
+    // relaxed, both: reopen() publishes the empty list.
+    ref{at->first}.store(0, simt::relaxed);
+    ref{at->last}.store(simt::uint64_t{segment + 1} << 32, simt::relaxed);
+    unnumber(last.block(), storage);
+    queue.give(last.block(), storage);
+    return true;
+  }
+
+ private:
+  [[nodiscard]] GPUHEAP_FN simt::uint64_t number_of(simt::uint32_t segment) const {
+    return static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(at)) << 32 | segment;
+  }
+  [[nodiscard]] GPUHEAP_FN ref stone(simt::uint32_t segment) const { return ref{at->stones[segment >> lg_stride & (num_stones - 1)]}; }
+  // The number of the segment after the last.
+  [[nodiscard]] GPUHEAP_HD static simt::uint32_t after(segment_place last) { return last.none() ? last.segment() : last.segment() + 1; }
+  // Of two segments, the one from which the list leads to `segment` in fewer steps. A segment after `segment` is worse than any segment
+  // before it, and an empty segment_place is worst.
+  [[nodiscard]] GPUHEAP_HD static segment_place nearer(segment_place one, segment_place other, simt::uint32_t segment) {
+    return !one.none() && (other.none() || segment - one.segment() <= segment - other.segment()) ? one : other;
+  }
+  // Follows links towards the segment as far as they go. The caller checks whether the records still belong to this list.
+  template <class Storage>
+  [[nodiscard]] GPUHEAP_FN static segment_place walked(segment_place here, simt::uint32_t segment, Storage const& storage) {
+    // Ends: each pass comes one segment closer.
+    GPUHEAP_NO_UNROLL
+    while (!here.none() && static_cast<int>(segment - here.segment()) > 0) {
+      // relaxed: the caller checks the last record.
+      segment_record const there{ref{*storage.record(here.block())}.load(simt::relaxed)};
+      if (!there.has_next()) break;
+      here = segment_place::of(here.segment() + 1, there.next());
+    }
+    return here;
+  }
+  // Moves `first` over finished segments: those whose entries are all popped, and that have a next one. The thread that finishes a segment
+  // calls this. It may find `first` at an earlier segment. The thread that finishes the earlier one also calls this, and after it has moved
+  // `first` it reads this segment's record by a read-modify-write. Either that read sees this segment finished, or the thread that finishes
+  // this segment comes later and sees `first` moved.
+  template <class Queue, class Storage>
+  GPUHEAP_COLD void give_finished(Queue const& queue, Storage storage) const {
+    // Ends: a pass that does not return has moved `first`, or saw that another thread moved it. Lock-free.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      segment_place const first{ref{at->first}.load(simt::acquire)};
+      if (first.none()) return;  // other threads have moved `first`, and vacated the queue
+      segment_record const seen{ref{*storage.record(first.block())}.fetch_add(0, simt::acq_rel)};
+      // relaxed: the load of `first` has acquired this segment's number.
+      if (ref{*storage.number(first.block())}.load(simt::relaxed) != number_of(first.segment())) continue;
+      if (seen.popped() != queue.places() || !seen.has_next()) return;
+      simt::uint64_t expected = first.bits;
+      if (ref{at->first}.compare_exchange(expected, segment_place::of(first.segment() + 1, seen.next()).bits, simt::acq_rel,
+                                          simt::relaxed)) {
+        unnumber(first.block(), storage);
+        if (queue.may_keep()) {
+          // The next pass of this loop looks at a segment that link() has found finished.
+          (void)link(queue, first.block(), storage);
+          queue.kept();
+        } else {
+          queue.give(first.block(), storage);
+        }
+      }
+    }
+  }
+  template <class Storage>
+  GPUHEAP_FN static void unnumber(simt::uint32_t block, Storage const& storage) {
+    // relaxed: a search that waits at this block for a link sees the change, and begins again.
+    ref{*storage.number(block)}.store(0, simt::relaxed);
+  }
+};
+
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures
