@@ -61,6 +61,7 @@ TYPED_TEST(Misuse, HostCallsBesideRunningKernels) {
     heap.set_policy(gpuheap::exhaustion_policy::null, other);
     if constexpr (!checked) EXPECT_EQ(heap.check(other), 0u);
     heap.free(mine, other);
+    simt::synchronize(other);
     simt::synchronize(busy);
     EXPECT_EQ(heap.stats(busy).live_allocations, 0u);
   }
