@@ -77,7 +77,7 @@ TEST(Describe, IsOneObjectWithEverythingInIt) {
     for (auto const& allocator : d["allocators"].items) EXPECT_TRUE(allocator.has(key)) << key;
   }
   for (auto const& allocator : d["allocators"].items) EXPECT_TRUE(allocator["supported"].yes || allocator.has("why_not"));
-  ASSERT_EQ(d["baselines"].items.size(), 4u);
+  ASSERT_GE(d["baselines"].items.size(), 4u);  // a build with GPUHEAP_BENCH_KINDS has more
   EXPECT_EQ(d["baselines"].items[0].text, "store_only");
   EXPECT_EQ(d["baselines"].items[1].text, "bump_sharded");
   std::set<std::string> cases;
@@ -261,7 +261,7 @@ INSTANTIATE_TEST_SUITE_P(Cases, SmallCase, testing::ValuesIn(small_cases), [](au
 // A heap holds at least what lives in it.
 TEST(Cases, BlocksThatChangeHandsHaveAFootprint) {
   for (std::string const which : {"larson", "producer_consumer", "leak_growth", "burst", "phase_change"}) {
-    for (std::string const allocator : {"sharded_spans", "ouroboros_p_s"}) {
+    for (std::string const allocator : {"sharded_spans", "gallatin"}) {
       auto const f = run_case(which, allocator, {"--point", "threads=128,block_threads=64,slots=2,bytes=4096"});
       ASSERT_EQ(f.exit_code, 0) << f.err;
       json const result = json_reader::read(f.out.at(1));
