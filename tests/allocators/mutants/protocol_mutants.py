@@ -21,6 +21,7 @@ REFILL = "allocators/sharded_spans/refill.hpp"
 RESET = "allocators/sharded_spans/reset.hpp"
 HEAP = "allocators/sharded_spans.hpp"
 MAP = "structures/segment_map.hpp"
+TREE = "structures/bitmap_tree.hpp"
 SLOTS = "structures/slot_map.hpp"
 
 
@@ -122,11 +123,11 @@ MUTANTS = [
     ),
     Mutant(
         "segments are taken that were taken",
-        MAP,
-        "if (had == mask) got = simt::popcount(mask) << lg_pages;",
-        "if (had != 0) got = simt::popcount(mask) << lg_pages;",
+        TREE,
+        "if (missing == 0) continue;",
+        "if (missing == 0 || before[0] != 0) continue;",
     ),
-    Mutant("a lost row is not put back", MAP, "        if (had != mask && had != 0) whole.set_mask(here.segment / 64, had);\n", ""),
+    Mutant("a lost row is not put back", TREE, "        if (got != 0) set_mask(i + k, got);\n", "        (void)got;\n"),
     Mutant(
         "pages come back without order",
         MAP,
