@@ -527,6 +527,23 @@ TEST(ShardedPolicy, TheRowsOfSeveralShardsLieSideBySide) {
     EXPECT_EQ(*taken.begin(), 5u * 64) << "from the lowest leaf with a bit on";
   }
 }
+// Rows that lie apart stay close together, and few of them meet.
+TEST(ShardedPolicy, TheRowsOfSeveralClassesLieApartAndClose) {
+  for (unsigned const n : {1u, 3u, 16u}) {
+    unsigned const lg_shards = 2, places = 1u << (lg_shards + sharded::lg_places_per_row), rows = 64 / n;
+    std::set<unsigned> taken;
+    for (unsigned c = 0; c < 5; ++c) {
+      for (unsigned k = 0; k < 1u << lg_shards; ++k) {
+        sharded::row_place const place = sharded::place_row(n, c, k, 16, lg_shards, 100, std::uint64_t{1} << 5, true, false);
+        unsigned const row = (place.leaf - 5) * rows + place.bit / n;
+        EXPECT_LT(row, places) << n << " segments, class " << c << ", shard " << k;
+        EXPECT_EQ(place.bit % n, 0u);
+        taken.insert(row);
+      }
+    }
+    EXPECT_GE(taken.size(), places / 2) << "of 20 rows at " << places << " places";
+  }
+}
 TEST(ShardedPolicy, EveryPlaceLiesInTheTree) {
   for (unsigned leaves = 1; leaves <= 4096; leaves = leaves == 200 ? 4096 : leaves + 1) {
     for (unsigned c = 0; c < classes::count; c += 7) {

@@ -20,7 +20,7 @@ BACKENDS = [
     pytest.param("host", marks=pytest.mark.skipif(not SIMULATOR.exists(), reason="a project with the simulator: it is not built: run ./test")),
     pytest.param("cuda", marks=pytest.mark.skipif(NVCC is None, reason="a project with CUDA: no nvcc found: install the CUDA toolkit, 13.0 or newer")),
 ]
-# What is built: a program for CUDA takes ten seconds. For the simulator only the build files are made, and `help` lists the targets.
+# The target that is built. With CUDA it is a program, which takes ten seconds. With the simulator it is `help`, which only lists the targets.
 TARGETS = {"host": "help", "cuda": "cuda_only"}
 
 CPM = "https://github.com/cpm-cmake/CPM.cmake/releases/download/v0.40.2/CPM.cmake"

@@ -147,7 +147,7 @@ TEST(StoppedWarps, KeepNobodyFromFreeing) {
   }
 }
 
-// What hardened and checked heaps do around the allocator makes nobody wait, and accuses nobody.
+// The same for hardened and checked heaps: no thread waits for a stopped warp, and no right free is reported as a misuse.
 template <class Heap>
 class StoppedWarpsOfKinds : public ::testing::Test {};
 using kinds = ::testing::Types<gpuheap::heap<gpuheap::hardened<>>, gpuheap::heap<gpuheap::checked<>>>;
