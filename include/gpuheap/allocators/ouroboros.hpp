@@ -52,9 +52,10 @@
 //   - C: a thread that finds no chunk in the queue takes pages of a chunk that another thread has taken out of it, if that chunk has
 //     several pages left (state.hpp). In the published form, all threads do so at the front. Here they change only the chunk's word, by a
 //     compare-exchange, which succeeds for one thread at a time. The published form subtracts from the count without regard to the chunk's
-//     class (7), so no thread has to try again: with few chunks and many warps it takes less time.
+//     class (7), so no thread has to try again. Where many warps meet at few chunks, a malloc here takes up to 1.8 times its time.
 //   - VA, VL: a queue with little room keeps finished segments, up to a thousandth of those that it can have, and uses them again. In the
 //     published form, VA gives each finished segment to the pool, and VL keeps ten. A push that begins a segment adds the next one.
+//   - P-VL: a malloc takes up to 2.9 times the published form's time. The reason is not known (docs/decisions/originals.md).
 //   - Headers lie outside of the chunks, so a page is aligned to its size if the region is aligned to it. Both instances share one pool, in
 //     which regions are split and become whole again.
 #pragma once
@@ -320,7 +321,7 @@ class basic_ouroboros {
 
   // ---- free
 
-  // What a pointer's address says, and the word of the base chunk there.
+  // Whether a pointer lies in the heap's chunks, and if so, the word of the base chunk at its address.
   struct guess {
     bool inside = false;
     ouro::chunk_word word;

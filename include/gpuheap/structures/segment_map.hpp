@@ -268,7 +268,7 @@ struct segment_map {
   [[nodiscard]] GPUHEAP_FN unsigned add_leaves(extent_search& search) const {
     search.next_leaf -= leaves_at_once;
     unsigned const got = try_row(search, search.next_leaf * 64 << lg_pages, (leaves_at_once * 64) << lg_pages);
-    search.lost = false;
+    search.lost = false;  // after a lost race, try_row() has set the leaf to search next
     return got;
   }
   // Searches leaf i, from its highest segment down, for free pages that complete the extent. Returns the claimed first page or none.
