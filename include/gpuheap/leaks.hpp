@@ -157,6 +157,7 @@ class leaks_at_end {
 
   // @param heap the heap, which lives longer than this object
   // @param to the function; without one, the report is printed to the standard error
+  // @param stream the stream that the end waits for and lists the blocks on
   explicit leaks_at_end(Heap const& heap, callback to = {}, stream_ref stream = {})
       : heap_{heap}, to_{static_cast<callback&&>(to)}, stream_{stream} {}
   leaks_at_end(leaks_at_end const&) = delete;
