@@ -1,7 +1,8 @@
-// Tags of blocks: a program gives a request a tag, and reports of a checked heap name the block by its tag. Compiles under NVRTC.
+// Tags of requests and of frees: a program gives a call a tag, and reports of a checked heap show it. Compiles under NVRTC.
 //
 //   void* p = heap.malloc(64, gpuheap::here());          the file and the line of this call
 //   void* q = heap.malloc(64, gpuheap::tag_number(7));   a number of the program's own
+//   heap.free(p, gpuheap::here());
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -35,6 +36,18 @@ struct block_tag {
 template <class A>
 concept has_tagged_malloc = device_allocator<A> && requires(A const& a, simt::size_t bytes, block_tag tag) {
   { a.malloc(bytes, tag) } -> simt::same_as<void*>;
+};
+
+// @brief The allocator keeps the tag of each free, as long as it keeps the block from new requests.
+template <class A>
+concept has_tagged_free = device_allocator<A> && requires(A const& a, void* p, block_tag tag) {
+  { a.free(p, tag) } -> simt::same_as<free_status>;
+};
+
+// @brief The allocator keeps the tag of each block that was asked for with an alignment.
+template <class A>
+concept has_tagged_aligned_malloc = device_allocator<A> && requires(A const& a, simt::size_t bytes, block_tag tag) {
+  { a.aligned_malloc(bytes, bytes, tag) } -> simt::same_as<void*>;
 };
 
 // @brief Before a free, the allocator can be told the size that the program believes the block to have. heap_ref::destroy() tells it.

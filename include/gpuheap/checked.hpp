@@ -108,10 +108,11 @@ class checked {
     if (base == nullptr) base = malloc_again(facts.whole_bytes(), 0);
     return begin_block(base, facts);
   }
-  // As aligned_malloc() of the inner allocator.
-  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const requires has_aligned_malloc<Allocator> {
+  // As aligned_malloc() of the inner allocator, with a tag as for malloc().
+  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment,
+                                                block_tag tag = {}) const requires has_aligned_malloc<Allocator> {
     if (bytes > checking::most_bytes) return nullptr;
-    checking::block_facts facts = asked(bytes, {});
+    checking::block_facts facts = asked(bytes, tag);
     if (alignment > 16) facts.lg_alignment = simt::highest_bit(static_cast<simt::uint64_t>(alignment));
     void* base = inner_.aligned_malloc(facts.whole_bytes(), alignment);
     if (base == nullptr) base = malloc_again(facts.whole_bytes(), alignment);
@@ -120,15 +121,16 @@ class checked {
 
   // Frees the block at p, or records why p is wrong. nullptr does nothing. The block goes into a ring of the quarantine
   // (checking/quarantine.hpp). The oldest block of that ring leaves the quarantine and goes back to the inner allocator. A block that is
-  // too large for the quarantine goes back at once.
-  GPUHEAP_FN free_status free(void* p) const {
+  // too large for the quarantine goes back at once. Reports of this free, and of a later misuse of the block, show `tag`.
+  GPUHEAP_FN free_status free(void* p, block_tag tag = {}) const {
     // The mask is captured once for the whole call: the lanes that free together.
     simt::lane_mask const here = simt::active_mask();
-    ended const block = p != nullptr ? end_block(p) : ended{};
+    ended const block = p != nullptr ? end_block(p, tag) : ended{};
     simt::uint64_t base = block.of.word == 0 || block.stays ? 0 : block.of.base();
     if constexpr (Options.quarantine_blocks != 0) {  // at compile time, so that lanes with different heaps stay together
       checking::freed_by by{};
-      if (block.stays) by = checking::freed_by::of(simt::block_id(), simt::thread_in_block(), block.of.address(), secret_);
+      if (block.stays)
+        by = checking::freed_by::of(simt::block_id(), simt::thread_in_block(), tags_.place_of(tag), block.of.address(), secret_);
       checking::quarantined const oldest = quarantine_.put(here, block.stays ? block.of : checking::quarantined{}, by);
       if (oldest.word != 0) base = end_quarantine(oldest, by);
     }
@@ -329,18 +331,18 @@ class checked {
   };
   // Changes the first word of the header of p's block from live to freed, or to 0 if the block does not go into quarantine; or records why
   // p is wrong.
-  GPUHEAP_FN ended end_block(void* p) const {
+  GPUHEAP_FN ended end_block(void* p, block_tag tag) const {
     auto const address = reinterpret_cast<simt::uintptr_t>(p);
     checking::header_words header;
-    if (!find_block(p, header) || header.state() != checking::block_state::live) return {refuse_far(self_, address)};
+    if (!find_block(p, header) || header.state() != checking::block_state::live) return {refuse_far(self_, address, tag)};
     auto const facts = header.facts();
     bool const stays = Options.quarantine_blocks != 0 && facts.bytes <= largest_;
     simt::uint64_t expected = header.first;
     simt::uint64_t const after = stays ? header.first_with(checking::block_state::freed, address, secret_) : 0;
     // relaxed: exactly one of the threads that free this block changes the word. The program has ordered its accesses to the block before
     // its free.
-    if (!word_at(address - 16).compare_exchange(expected, after, simt::relaxed, simt::relaxed)) return {refuse_far(self_, address)};
-    if (guard_difference(address, facts, true).bits != 0) tell_guard(self_, address, header, 0);
+    if (!word_at(address - 16).compare_exchange(expected, after, simt::relaxed, simt::relaxed)) return {refuse_far(self_, address, tag)};
+    if (guard_difference(address, facts, true).bits != 0) tell_guard(self_, address, header, 0, tag);
     if (stays) stamp(address, facts);
     return {free_status::done, stays, checking::quarantined::of(address, facts.lg_alignment)};
   }
@@ -407,7 +409,7 @@ class checked {
   [[nodiscard]] GPUHEAP_FN static bool keeps_pad(checking::block_facts const& facts) { return facts.padded_bytes() > stamped_bytes(facts); }
   // Records a change of a live block's pad or guard, and repairs them, so that the change is recorded once.
   GPUHEAP_FN void check_guard(simt::uint64_t address, checking::header_words header, unsigned found_while) const {
-    if (guard_difference(address, header.facts(), true).bits != 0) tell_guard(self_, address, header, found_while);
+    if (guard_difference(address, header.facts(), true).bits != 0) tell_guard(self_, address, header, found_while, {});
   }
 
   // ---- rarely called functions
@@ -428,15 +430,17 @@ class checked {
       if (by.is_valid(address, secret_)) {
         found.freed_block = by.block();
         found.freed_thread = by.thread();
+        found.freed_tag = tags_.tag_at(by.tag());
       }
     }
     return found;
   }
   // Records that the pad or the guard of a live block has changed, and repairs them.
-  GPUHEAP_COLD static void tell_guard(checked const* me, simt::uint64_t address, checking::header_words header, unsigned found_while) {
+  GPUHEAP_COLD static void tell_guard(checked const* me, simt::uint64_t address, checking::header_words header, unsigned found_while,
+                                      block_tag tag) {
     auto const facts = header.facts();
     difference const found = me->guard_difference(address, facts, true);
-    if (found.bits != 0) tell_changed(me, misuse::write_past_end, address, header, {}, found, found_while);
+    if (found.bits != 0) tell_changed(me, misuse::write_past_end, address, header, {}, found, found_while, tag);
     me->mend_guard(address, facts, true);
   }
   // Records a change of a block in quarantine, if there is one, and repairs the block. `by`: the thread that freed the block; if it is not
@@ -455,17 +459,18 @@ class checked {
       break;
     }
     if (found.bits == 0) return;
-    tell_changed(me, misuse::write_after_free, address, header, by, found, found_while);
+    tell_changed(me, misuse::write_after_free, address, header, by, found, found_while, {});
     me->stamp(address, facts);
     me->mend_guard(address, facts, keeps_pad(facts));
   }
   GPUHEAP_COLD static void tell_changed(checked const* me, misuse what, simt::uint64_t address, checking::header_words header,
-                                        checking::freed_by by, difference change, unsigned found_while) {
+                                        checking::freed_by by, difference change, unsigned found_while, block_tag tag) {
     unsigned byte = 0;
     // Ends: at the lowest byte that differs.
     while ((change.bits >> 8 * byte & 0xff) == 0) ++byte;
     misuse_finding found = me->finding_of(what, change.at + byte, address, header, by);
     found.found_while = found_while;
+    found.found_tag = tag;
     detail::record_misuse(me->record_, found);
   }
   GPUHEAP_COLD static void tell_damaged(checked const* me, simt::uint64_t address, unsigned found_while) {
@@ -480,8 +485,8 @@ class checked {
     found.believed = believed;
     detail::record_misuse(me->record_, found);
   }
-  // Finds out why a pointer is not a live block, records that, and returns the status of the free.
-  GPUHEAP_COLD static free_status refuse_far(checked const* me, simt::uint64_t pointer) {
+  // Finds out why a pointer is not a live block, records that, and returns the status of the free. `tag`: that of the free.
+  GPUHEAP_COLD static free_status refuse_far(checked const* me, simt::uint64_t pointer, block_tag tag) {
     misuse_finding found{};
     found.what = misuse::foreign_free;
     found.pointer = pointer;
@@ -506,6 +511,7 @@ class checked {
         }
       }
     }
+    found.found_tag = tag;
     detail::record_misuse(me->record_, found);
     return found.what == misuse::double_free ? free_status::double_free : free_status::foreign;
   }

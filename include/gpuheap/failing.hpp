@@ -59,7 +59,12 @@ class failing {
   [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const requires has_aligned_malloc<Allocator> {
     return fails(bytes) ? nullptr : inner_.aligned_malloc(bytes, alignment);
   }
+  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment,
+                                                block_tag tag) const requires has_tagged_aligned_malloc<Allocator> {
+    return fails(bytes) ? nullptr : inner_.aligned_malloc(bytes, alignment, tag);
+  }
   GPUHEAP_FN auto free(void* p) const { return inner_.free(p); }
+  GPUHEAP_FN free_status free(void* p, block_tag tag) const requires has_tagged_free<Allocator> { return inner_.free(p, tag); }
   [[nodiscard]] GPUHEAP_FN simt::size_t usable_size(void* p) const requires has_usable_size<Allocator> { return inner_.usable_size(p); }
   [[nodiscard]] GPUHEAP_HD simt::size_t rounded_size(simt::size_t bytes) const requires has_rounded_size<Allocator> {
     return inner_.rounded_size(bytes);

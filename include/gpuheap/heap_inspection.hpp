@@ -181,7 +181,11 @@ class heap_inspection {
       misuse_words const last = words;
       words = {};  // no kernel writes the words any more: the trap has ended all kernels
       throw misuse_error(text_of("gpuheap: a kernel was stopped because a heap of '%s' was misused: %s. (%s)", Allocator::traits.name,
-                                 detail::misuse_text(last.finding, last.file).c_str(), how),
+                                 detail::misuse_text(last.finding, {detail::tag_text(last.finding.tag, last.files[0]),
+                                                                    detail::tag_text(last.finding.freed_tag, last.files[1]),
+                                                                    detail::tag_text(last.finding.found_tag, last.files[2])})
+                                     .c_str(),
+                                 how),
                          last.finding);
     } else {
       (void)how;
@@ -215,7 +219,10 @@ class heap_inspection {
     return copy;
   }
   [[nodiscard]] std::string finding_text(misuse_finding const& found, stream_ref stream) const {
-    return detail::misuse_text(found, found.tag.is_place() ? detail::text_on_device(found.tag.file(), stream) : std::string{});
+    auto const text = [stream](block_tag tag) {
+      return detail::tag_text(tag, tag.is_place() ? detail::text_on_device(tag.file(), stream) : std::string{});
+    };
+    return detail::misuse_text(found, {text(found.tag), text(found.freed_tag), text(found.found_tag)});
   }
   // The names of the blocks' tags.
   template <class Names>

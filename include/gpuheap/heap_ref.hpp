@@ -79,15 +79,22 @@ class heap_ref {
       if constexpr (Allocator::traits.free == frees::collectively) {
         return p == nullptr ? free_status::null : free_status::done;
       } else {
-        // There is no early return for nullptr: lanes that diverge here and converge again cost registers, and the allocator handles
-        // nullptr.
-        simt::size_t const bytes = p == nullptr || is_empty() ? 0 : block_bytes(p);
-        free_status const status = free_block(p);
-        if (status == free_status::done) statistics_.freed(bytes);
-        return status;
+        return free_singly(p);
       }
     } else {
       return free_status::null;
+    }
+  }
+
+  // @brief Frees a block as free(p) does, and gives the free a tag.
+  // @param p as for free(p)
+  // @param tag the name of the free in a checked heap's reports: gpuheap::here(), or tag_number(). Other heaps ignore it
+  // @return as free(p)
+  GPUHEAP_HD free_status free(void* p, [[maybe_unused]] block_tag tag) const {
+    if constexpr (simt::compiles_device_code && has_tagged_free<Allocator>) {
+      return free_singly(p, tag);
+    } else {
+      return free(p);
     }
   }
 
@@ -200,24 +207,22 @@ class heap_ref {
   // @return as malloc()
   [[nodiscard]] GPUHEAP_HD void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
     if constexpr (simt::compiles_device_code) {
-      static_assert(has_aligned_malloc<Allocator>, "gpuheap: this Allocator has no aligned_malloc(bytes, alignment)");
-      bool const valid = alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= largest_alignment;
-      void* const p = bytes == 0 || !valid || is_empty() ? nullptr : allocator_.aligned_malloc(bytes, alignment);
-      if constexpr (knows_bytes) {
-        if (p != nullptr) statistics_.allocated(block_bytes(p));
-      } else {
-        if (p != nullptr) statistics_.allocated(0);
-      }
-      if (p == nullptr && bytes != 0) {
-        if (valid) {
-          detail::record_exhaustion(record_, bytes, alignment);
-        } else {
-          detail::record_invalid(record_, {.bytes = bytes, .alignment = alignment, .fault = request_fault::alignment});
-        }
-      }
-      return p;
+      return malloc_aligned(bytes, alignment);
     } else {
       return nullptr;
+    }
+  }
+
+  // @brief Allocates a block as aligned_malloc(bytes, alignment) does, and gives it a tag.
+  // @param bytes as for malloc()
+  // @param alignment as for aligned_malloc(bytes, alignment)
+  // @param tag as for malloc(bytes, tag)
+  // @return as malloc()
+  [[nodiscard]] GPUHEAP_HD void* aligned_malloc(simt::size_t bytes, simt::size_t alignment, [[maybe_unused]] block_tag tag) const {
+    if constexpr (simt::compiles_device_code && has_tagged_aligned_malloc<Allocator>) {
+      return malloc_aligned(bytes, alignment, tag);
+    } else {
+      return aligned_malloc(bytes, alignment);
     }
   }
 
@@ -508,13 +513,43 @@ class heap_ref {
   }
 
   // Frees p by the allocator, and records a refusal.
-  GPUHEAP_FN free_status free_block(void* p) const {
+  // `tag`: nothing, or a block_tag.
+  template <class... Tag>
+  GPUHEAP_FN void* malloc_aligned(simt::size_t bytes, simt::size_t alignment, Tag... tag) const {
+    static_assert(has_aligned_malloc<Allocator>, "gpuheap: this Allocator has no aligned_malloc(bytes, alignment)");
+    bool const valid = alignment != 0 && (alignment & (alignment - 1)) == 0 && alignment <= largest_alignment;
+    void* const p = bytes == 0 || !valid || is_empty() ? nullptr : allocator_.aligned_malloc(bytes, alignment, tag...);
+    if constexpr (knows_bytes) {
+      if (p != nullptr) statistics_.allocated(block_bytes(p));
+    } else {
+      if (p != nullptr) statistics_.allocated(0);
+    }
+    if (p == nullptr && bytes != 0) {
+      if (valid) {
+        detail::record_exhaustion(record_, bytes, alignment);
+      } else {
+        detail::record_invalid(record_, {.bytes = bytes, .alignment = alignment, .fault = request_fault::alignment});
+      }
+    }
+    return p;
+  }
+  template <class... Tag>
+  GPUHEAP_FN free_status free_singly(void* p, Tag... tag) const {
+    // There is no early return for nullptr: lanes that diverge here and converge again cost registers, and the allocator handles
+    // nullptr.
+    simt::size_t const bytes = p == nullptr || is_empty() ? 0 : block_bytes(p);
+    free_status const status = free_block(p, tag...);
+    if (status == free_status::done) statistics_.freed(bytes);
+    return status;
+  }
+  template <class... Tag>
+  GPUHEAP_FN free_status free_block(void* p, Tag... tag) const {
     if (is_empty()) return p == nullptr ? free_status::null : free_status::foreign;
     auto const refused = [record = record_](void* what, free_status why) { detail::record_refused_free(record, what, why); };
     if constexpr (reports_refused_frees<Allocator>) {
       return allocator_.free(p, refused);
     } else if constexpr (answers_free<Allocator>) {
-      free_status const status = allocator_.free(p);
+      free_status const status = allocator_.free(p, tag...);
       if (status != free_status::done && status != free_status::null) refused(p, status);
       return status;
     } else {

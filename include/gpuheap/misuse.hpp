@@ -51,12 +51,14 @@ struct misuse_finding {
   simt::uint32_t asked_block = nobody, asked_thread = nobody;  // the thread that asked for the memory block
   simt::uint32_t freed_block = nobody, freed_thread = nobody;  // the thread that freed it first
   simt::uint32_t found_block = nobody, found_thread = nobody;  // the thread that found the misuse
+  block_tag freed_tag{};                                       // the tag of the memory block's first free
+  block_tag found_tag{};                                       // the tag of the free that found the misuse
 };
 
 // The report of a kernel that when_misused::trap stops. It lies in pinned host memory, since device memory cannot be read after a trap.
 struct misuse_words {
   misuse_finding finding{};
-  char file[96] = {};          // the file's name, if the block's tag is a place
+  char files[3][96] = {};      // the files' names of the tags that are places: of the block, of its first free, of the last free
   simt::uint32_t written = 0;  // becomes 1, by a release store, after the other members are written
 };
 
@@ -84,9 +86,13 @@ namespace detail {
 GPUHEAP_COLD inline void stop_misused(misuse_record* record, misuse_words* final, misuse_finding const& finding) {
   stop_kernel(record->stopping, final->written, [final, &finding] {
     final->finding = finding;
-    if (!finding.tag.is_place()) return;
+    block_tag const tags[] = {finding.tag, finding.freed_tag, finding.found_tag};
     GPUHEAP_NO_UNROLL
-    for (unsigned i = 0; i + 1 < sizeof final->file && finding.tag.file()[i] != '\0'; ++i) final->file[i] = finding.tag.file()[i];
+    for (unsigned t = 0; t < 3; ++t) {
+      if (!tags[t].is_place()) continue;
+      GPUHEAP_NO_UNROLL
+      for (unsigned i = 0; i + 1 < sizeof final->files[t] && tags[t].file()[i] != '\0'; ++i) final->files[t][i] = tags[t].file()[i];
+    }
   });
 }
 
@@ -130,20 +136,26 @@ namespace detail {
   return text_of(" with the tag %llu", static_cast<unsigned long long>(tag.number()));
 }
 
-// The finding as one clause. `file`: the file's name, if the block's tag is a place.
-[[nodiscard]] inline std::string misuse_text(misuse_finding const& f, std::string const& file) {
+// What the tags of a finding say, each as tag_text() does: of the memory block, of its first free, and of the free that found the misuse.
+struct misuse_places {
+  std::string asked, freed, found;
+};
+
+// The finding as one clause.
+[[nodiscard]] inline std::string misuse_text(misuse_finding const& f, misuse_places const& places) {
   auto const hex = [](simt::uint64_t address) { return text_of("0x%llx", static_cast<unsigned long long>(address)); };
   auto const number = [](simt::uint64_t n) { return std::to_string(n); };
   std::string block = "an unknown block";
   if (f.address != 0) block = "the block of " + number(f.bytes) + " bytes at " + hex(f.address);
   // A hardened heap does not know the thread that asked for a block.
   if (f.address != 0 && f.asked_block != misuse_finding::nobody)
-    block += " (asked for by " + thread_text(f.asked_block, f.asked_thread) + tag_text(f.tag, file) + ")";
-  std::string const by = thread_text(f.found_block, f.found_thread);
+    block += " (asked for by " + thread_text(f.asked_block, f.asked_thread) + places.asked + ")";
+  std::string const by = thread_text(f.found_block, f.found_thread) + places.found;
   std::string const when = f.found_while == 2   ? ", found by check()"
                            : f.found_while == 1 ? ", found when the block left quarantine"
                                                 : ", found when the block was freed or resized by " + by;
-  std::string const freed = f.freed_block == misuse_finding::nobody ? "" : ", freed by " + thread_text(f.freed_block, f.freed_thread);
+  std::string const freed =
+      f.freed_block == misuse_finding::nobody ? "" : ", freed by " + thread_text(f.freed_block, f.freed_thread) + places.freed;
   switch (f.what) {
     case misuse::double_free:
       if (f.asked_block == misuse_finding::nobody)

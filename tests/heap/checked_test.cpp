@@ -315,6 +315,59 @@ TYPED_TEST(Checked, ReallocKeepsTheBytesAndTheGuard) {
   EXPECT_EQ(this->found().size(), 1u);
 }
 
+struct free_with_tags {
+  gpuheap::free_status* answer;
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const& heap, unsigned i) const {
+    void* const p = i % 2 == 0 ? heap.malloc(40, gpuheap::tag_number(5)) : ask_aligned(heap);
+    answer[2 * i] = heap.free(p, gpuheap::tag_number(8));
+    answer[2 * i + 1] = heap.free(p, gpuheap::tag_number(9));
+  }
+  template <class Ref>
+  GPUHEAP_FN static void* ask_aligned(Ref const& heap) {
+    if constexpr (gpuheap::has_aligned_malloc<typename Ref::allocator_type>) return heap.aligned_malloc(40, 128, gpuheap::tag_number(5));
+    return heap.malloc(40, gpuheap::tag_number(5));
+  }
+};
+TYPED_TEST(Checked, NamesFreesByTheirTags) {
+  device_array<gpuheap::free_status> answer(4);
+  this->run(free_with_tags{answer.data()}, 2);
+  auto const answers = answer.read();
+  auto const all = this->found();
+  ASSERT_EQ(all.size(), 2u);
+  for (unsigned i = 0; i < 2; ++i) {
+    EXPECT_EQ(answers[2 * i], gpuheap::free_status::done);
+    EXPECT_EQ(answers[2 * i + 1], gpuheap::free_status::double_free);
+    EXPECT_EQ(all[i].what, misuse::double_free);
+    EXPECT_EQ(all[i].tag.word, gpuheap::tag_number(5).word);
+    EXPECT_EQ(all[i].freed_tag.word, gpuheap::tag_number(8).word);
+    EXPECT_EQ(all[i].found_tag.word, gpuheap::tag_number(9).word);
+  }
+  EXPECT_TRUE(says(this->texts, "double free: block 0, thread 0 with the tag 9 freed the block of 40 bytes at 0x")) << this->texts;
+  EXPECT_TRUE(says(this->texts, "(asked for by block 0, thread 0 with the tag 5), freed by block 0, thread 0 with the tag 8 before"));
+}
+// A write past the end is found by the free, and the text has the place of the free.
+struct write_and_free_here {
+  template <class Ref>
+  GPUHEAP_FN void operator()(Ref const& heap, unsigned) const {
+    auto* const p = static_cast<char*>(heap.malloc(24));
+    p[24] = 'x';
+    heap.free(p, gpuheap::here());
+  }
+};
+TYPED_TEST(Checked, NamesThePlaceOfAFree) {
+  this->run(write_and_free_here{});
+  ASSERT_EQ(this->found().size(), 1u);
+  EXPECT_TRUE(says(this->texts, "found when the block was freed or resized by block 0, thread 0 at ")) << this->texts;
+  EXPECT_TRUE(says(this->texts, "checked_test.cpp:"));
+}
+TYPED_TEST(Checked, OtherHeapsIgnoreTags) {
+  gpuheap::heap<TypeParam> plain{2_MiB};
+  device_array<gpuheap::free_status> answer(4);
+  gpuheap::launch(2, on_heap<typename gpuheap::heap<TypeParam>::ref_type, free_with_tags>{plain.ref(), {answer.data()}});
+  for (unsigned i = 0; i < 2; ++i) EXPECT_EQ(answer.read()[2 * i], gpuheap::free_status::done);
+}
+
 struct ask_here {
   template <class Ref>
   GPUHEAP_FN void operator()(Ref const& heap, unsigned) const {

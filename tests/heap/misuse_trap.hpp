@@ -10,8 +10,8 @@ struct free_twice {
   Ref heap;
   GPUHEAP_FN void operator()(unsigned i) const {
     void* const p = heap.malloc(24, gpuheap::here());
-    heap.free(p);
-    if (i == 5) heap.free(p);
+    heap.free(p, gpuheap::here());
+    if (i == 5) heap.free(p, gpuheap::here());
   }
 };
 
