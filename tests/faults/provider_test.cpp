@@ -58,7 +58,7 @@ struct served_life {
                     [this] {
                       if (heap == nullptr || table.findings == nullptr) return;
                       if (table.findings(
-                              heap, [](void*, char const*) {}, nullptr, &why) < 0)
+                              heap, nullptr, [](void*, char const*) {}, nullptr, &why) < 0)
                         throw told_failure(why);
                     }},
                    [this] {

@@ -317,23 +317,25 @@ TEST_F(MallocService, AHeapThatDoesNotAnswerIsToldInTheFormThatIsAskedFor) {
 }
 
 TEST_F(MallocService, FindingsAreToldWithoutBeingAskedFor) {
-  table.findings = [](void* heap, void (*say)(void*, char const*), void* to, provider_text* why) {
+  table.findings = [](void* heap, provider_place_text* text_of, void (*say)(void*, char const*), void* to, provider_text* why) {
     if (now->current == 200) {
       std::strcpy(why->words, "the device is lost");
       return -1L;
     }
     EXPECT_EQ(heap, &heaps[1]);
-    say(to, "double free: somebody freed a block");
+    say(to, (std::string{"double free: somebody freed a block "} + text_of(7)).c_str());
     return 1L;
   };
-  service s{table, fake_driver()};
+  driver_calls driver = fake_driver();
+  driver.text_of_place = [](std::uint64_t number) { return number == 7 ? "in a kernel" : "elsewhere"; };
+  service s{table, driver};
   seen.current = 100;
   (void)s.before_launch(nullptr);
   testing::internal::CaptureStderr();
   s.process_ends();
-  EXPECT_EQ(
-      testing::internal::GetCapturedStderr(),
-      "gpuheap: device 1 (Fake): double free: somebody freed a block\ngpuheap: device 1 (Fake): 1 misuse of the heap's blocks found\n");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "gpuheap: device 1 (Fake): double free: somebody freed a block in a kernel\ngpuheap: device 1 (Fake): 1 misuse of the heap's "
+            "blocks found\n");
   EXPECT_EQ(seen.reported, 0) << "GPUHEAP_STATS is not set";
   seen.current = 200;
   (void)s.before_launch(nullptr);

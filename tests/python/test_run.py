@@ -47,6 +47,9 @@ __device__ __attribute__((used)) void* gpuheap_malloc(size_t bytes) {
   return gpuheap_malloc_state ? reinterpret_cast<void*>(atomicAdd(gpuheap_malloc_state, bytes)) : nullptr;
 }
 __device__ __attribute__((used)) void gpuheap_free(void*) {}
+__device__ __attribute__((used)) void* gpuheap_malloc_at(size_t bytes, unsigned long long place) { return gpuheap_malloc(bytes + place); }
+__device__ __attribute__((used)) void* gpuheap_aligned_malloc_at(size_t bytes, size_t, unsigned long long place) { return gpuheap_malloc(bytes + place); }
+__device__ __attribute__((used)) void gpuheap_free_at(void*, unsigned long long) {}
 #ifndef WITHOUT_ALIGNED
 __device__ __attribute__((used)) void* gpuheap_aligned_malloc(size_t bytes, size_t alignment) { return gpuheap_malloc(bytes + alignment); }
 #endif
@@ -121,6 +124,25 @@ def test_every_build_of_a_program(bench: Bench, compiled: Compile, options: list
         assert bench.log("^link option") == ["link option 0 = 40", "link option 7 = 1", "link option 13 = 1"]
     if "-G" in options:
         assert "link option 11 = 1" in bench.log()
+
+
+@pytest.mark.parametrize("options", [[], ["-lineinfo"], ["-G"], ["-rdc=true"], ["-DWIDE", "-lineinfo"]], ids=["plain", "lines", "debug", "rdc", "wide"])
+def test_an_allocator_that_takes_places_is_called_with_them(bench: Bench, compiled: Compile, options: list[str]) -> None:
+    steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90', *options)}", "launch=make")
+    ran = bench.served(*steps, PROVIDER_PLACES="1")
+    assert (ran.stdout, ran.returncode) == ("done\n", 0)
+    assert re.sub(r"\(.*?\)", "()", ran.stderr) == "gpuheap: device 0 (): no such place\ngpuheap: device 0 (): 1 misuse of the heap's blocks found\n"
+    assert whole(bench.symbols() | dict.fromkeys(("gpuheap_malloc", "gpuheap_free"), ("DEF", "FUNC")))  # without places nothing calls these
+    calls = sorted({name for name in bench.symbols() if re.search(r"_at_\d+$", name)})
+    of_wide = ["aligned_malloc"] if "-DWIDE" in options else []
+    assert {re.sub(r"\d+$", "", name) for name in calls} == {f"gpuheap_{call}_at_" for call in ("malloc", "free", *of_wide)}
+    # The numbers are the same in the next process, which finds the code in the cache.
+    again = bench.served(*steps, PROVIDER_PLACES=",".join(name.rsplit("_", 1)[1] for name in calls))
+    told = [re.sub(r"^gpuheap: device 0 \(.*?\): ", "", line) for line in again.stderr.splitlines()]
+    functions = {re.sub(r"^at \d+\.cu:\d+ ", "", line) for line in told[:-1]}
+    assert functions == {"in make", "in drop", "in hidden(node**)", *(["in wides"] if "-DWIDE" in options else [])}
+    has_lines = bool({"-lineinfo", "-G"} & set(options))
+    assert all(line.startswith("at ") == has_lines for line in told[:-1])
 
 
 @pytest.mark.parametrize("form", [["-arch=sm_90"], ["-ptx", "-arch=sm_90"], ["-maxrregcount=32", "-arch=sm_90"]], ids=["fat", "text", "noted by nvcc"])

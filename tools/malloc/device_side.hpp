@@ -36,23 +36,26 @@ struct device_state {
   simt::uint32_t* refused;  // host memory; null: there is no heap
 
   /// Allocates `bytes` bytes, where 0 counts as 1, aligned to at least 16. Returns nullptr if nothing fits, or if there is no heap.
-  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes) const {
+  /// `tag`: nothing, or the block_tag of the caller's place; also below.
+  template <class... Tag>
+  [[nodiscard]] GPUHEAP_FN void* malloc(simt::size_t bytes, Tag... tag) const {
     if (refused == nullptr) return nullptr;
-    void* const p = heap.malloc(bytes == 0 ? 1 : bytes);
+    void* const p = heap.malloc(bytes == 0 ? 1 : bytes, tag...);
     if (p == nullptr && bytes <= most) tell_refusal(told, refused);
     return p;
   }
   /// The same, aligned to `alignment`, a power of two. An allocator without aligned_malloc() serves the request only if its block happens
   /// to be aligned.
-  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment) const {
+  template <class... Tag>
+  [[nodiscard]] GPUHEAP_FN void* aligned_malloc(simt::size_t bytes, simt::size_t alignment, Tag... tag) const {
     if (refused == nullptr) return nullptr;
-    if (alignment <= Allocator::traits.min_alignment) return malloc(bytes);
+    if (alignment <= Allocator::traits.min_alignment) return malloc(bytes, tag...);
     if (bytes == 0) bytes = 1;
     void* p;
     if constexpr (has_aligned_malloc<Allocator>) {
-      p = heap.aligned_malloc(bytes, alignment);
+      p = heap.aligned_malloc(bytes, alignment, tag...);
     } else {
-      p = heap.malloc(bytes < alignment ? alignment : bytes);
+      p = heap.malloc(bytes < alignment ? alignment : bytes, tag...);
       if (reinterpret_cast<simt::uintptr_t>(p) % alignment != 0) {
         (void)heap.free(p);
         p = nullptr;
@@ -63,8 +66,9 @@ struct device_state {
   }
   /// Frees p. nullptr is ignored. Any other pointer that is no block of the heap is ignored too, and is counted if the allocator detects
   /// it.
-  GPUHEAP_FN void free(void* p) const {
-    if (refused != nullptr) (void)heap.free(p);
+  template <class... Tag>
+  GPUHEAP_FN void free(void* p, Tag... tag) const {
+    if (refused != nullptr) (void)heap.free(p, tag...);
   }
 };
 

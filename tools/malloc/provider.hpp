@@ -15,7 +15,7 @@
 
 namespace gpuheap::device_malloc {
 
-inline constexpr std::uint32_t provider_version = 3;
+inline constexpr std::uint32_t provider_version = 4;
 /// The C function of the shared library: `provider const* gpuheap_malloc_provider()`.
 inline constexpr char provider_entry_point[] = "gpuheap_malloc_provider";
 
@@ -25,6 +25,10 @@ inline constexpr char provider_entry_point[] = "gpuheap_malloc_provider";
 inline constexpr char malloc_name[] = "gpuheap_malloc";                  // void* (size_t): .func (.param .b64 out) (.param .b64 bytes)
 inline constexpr char aligned_malloc_name[] = "gpuheap_aligned_malloc";  // void* (size_t bytes, size_t alignment): .b64 all
 inline constexpr char free_name[] = "gpuheap_free";                      // void (void*):   .func (.param .b64 pointer)
+/// The names in an image whose provider takes places. The last argument is the number of the caller's place, 1 to 2^62.
+inline constexpr char malloc_at_name[] = "gpuheap_malloc_at";                  // as malloc_name, (size_t, place)
+inline constexpr char aligned_malloc_at_name[] = "gpuheap_aligned_malloc_at";  // as aligned_malloc_name, (size_t, size_t, place)
+inline constexpr char free_at_name[] = "gpuheap_free_at";                      // as free_name, (void*, place)
 inline constexpr char state_name[] = "gpuheap_malloc_state";  // a variable of state_bytes bytes, in constant memory, zero at first
 
 /// A text in memory of the caller. The provider ends it with a zero byte.
@@ -67,13 +71,16 @@ struct provider_live {
   std::uint64_t blocks;
 };
 
+/// @return The text of a place of the program, such as "in build(node*)"; null: the number is of no place.
+using provider_place_text = char const*(std::uint64_t number);
+
 struct provider {
   std::uint32_t version;      // provider_version; a library of another version is refused
   std::uint32_t state_bytes;  // the size of gpuheap_malloc_state
   char const* allocator;      // its name in `gpuheap list`
   char const* refusal;      // why the allocator cannot serve a program's malloc, one clause, and then all below is null or 0; null: it can
   std::uint32_t alignment;  // the alignment of every block, at least 16
-  std::uint32_t reserved;   // 0
+  std::uint32_t takes_places;  // 1: the image also has the functions that take places, and findings() names the places. 0: it has not
 
   /// The device image: a fatbin of relocatable machine code and PTX, as cuLinkAddData and nvJitLinkAddData take it. It uses at most 64
   /// registers, so that every kernel can be launched with as many threads as before.
@@ -107,8 +114,9 @@ struct provider {
 
   /// Null unless the allocator finds misuse of its blocks. Looks at all blocks, and calls `say` with each line about misuse since the last
   /// call, and about blocks that are not freed. Waits for the device, and runs kernels.
+  /// @param text_of gives the texts of the places in these lines; null: there are none
   /// @return the number of misuses found, or -1 and a clause in `why` if the device does not answer.
-  long (*findings)(void* heap, void (*say)(void* to, char const* line), void* to, provider_text* why);
+  long (*findings)(void* heap, provider_place_text* text_of, void (*say)(void* to, char const* line), void* to, provider_text* why);
 
   /// Waits for the device and frees the heap's memory.
   void (*destroy)(void* heap);

@@ -141,17 +141,26 @@ class served_heap {
 
   // Calls `say` with each line about misuse that the heap has found, and about blocks that are not freed. Returns the number of misuses.
   template <class Say>
-  long findings(Say say) requires finds_misuse<Allocator> {
+  long findings(provider_place_text* text_of, Say say) requires finds_misuse<Allocator> {
     simt::synchronize_device();
     long count = 0;
-    heap_->on_misuse([&](misuse_finding const&, std::string const& text) {
+    // The tags of the program's calls are numbers of its places.
+    auto const place = [text_of](block_tag tag) -> std::string {
+      char const* const text = tag.word == 0 || text_of == nullptr ? nullptr : text_of(tag.number());
+      return text == nullptr ? "" : text;
+    };
+    auto const clause = [&](block_tag tag) { return place(tag).empty() ? std::string{} : " " + place(tag); };
+    heap_->on_misuse([&](misuse_finding const& found, std::string const&) {
       ++count;
-      say(text.c_str());
+      say(detail::misuse_text(found, {clause(found.tag), clause(found.freed_tag), clause(found.found_tag)}).c_str());
     });
     heap_->on_exhausted([](exhaustion const&) {});  // the report tells of exhaustion
     (void)heap_->check(stream_);
     heap_->on_misuse({});
-    leak_report const leaks = heap_->report_leaks(stream_);
+    std::vector<block_info> const live = heap_->blocks(stream_);
+    tag_names names;
+    for (block_info const& block : live) names.add({block.tag}, place({block.tag}));
+    leak_report const leaks = leak_report::of(live, names);
     if (leaks.empty()) return count;
     std::string const text = leaks.text();
     // Ends: one pass for each line.
@@ -245,8 +254,8 @@ constexpr provider provider_of(char const* name) {
       });
     };
     if constexpr (finds_misuse<Allocator>) {
-      all.findings = [](void* of, void (*say)(void*, char const*), void* to, provider_text* why) {
-        return told(why, -1L, [&] { return static_cast<heap*>(of)->findings([&](char const* line) { say(to, line); }); });
+      all.findings = [](void* of, provider_place_text* text_of, void (*say)(void*, char const*), void* to, provider_text* why) {
+        return told(why, -1L, [&] { return static_cast<heap*>(of)->findings(text_of, [&](char const* line) { say(to, line); }); });
       };
     }
     all.destroy = [](void* of) {

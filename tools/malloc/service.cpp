@@ -229,7 +229,7 @@ void service::print_findings(served_context const& served, std::string const& he
   provider_text why{};
   auto const say = [](void* to, char const* line) { std::fprintf(stderr, "%s: %s\n", static_cast<std::string const*>(to)->c_str(), line); };
   std::string begin = head;
-  long const found = table_.findings(served.heap, say, &begin, &why);
+  long const found = table_.findings(served.heap, driver_.text_of_place, say, &begin, &why);
   if (found < 0) {
     std::fprintf(stderr, "%s: the heap cannot be asked what was misused: %s\n", head.c_str(), why.words);
   } else {

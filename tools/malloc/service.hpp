@@ -36,6 +36,8 @@ struct driver_calls {
   CUresult (*is_capturing)(CUstream stream, CUstreamCaptureStatus* status);
   /// Called first on each thread that the service makes, so that the calls of this thread do not count as the program's. May be null.
   void (*thread_begins)();
+  /// The text of a place of the program, as provider::findings asks for it. May be null: the program's calls have no places.
+  provider_place_text* text_of_place;
 };
 
 /// A context's heap.

@@ -2,8 +2,10 @@
 #include "choose.hpp"
 
 #include <cstring>
+#include <string>
 #include <vector>
 
+#include "program_places.hpp"
 #include "ptx_text.hpp"
 #include "reads.hpp"
 
@@ -17,9 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   decision const made = decide(bytes_view{file.data(), file.size()}, architectures[data[0] % 4]);
   for (auto const& input : made.inputs) {
     if (!input.is_ptx) continue;
+    fuzz::require(input.bytes.back() == std::byte{0});
     // The text that is handed to the linker asks for none of the functions any more.
     std::string_view const text{reinterpret_cast<char const*>(input.bytes.data()), input.bytes.size() - 1};
-    fuzz::require(input.bytes.back() == std::byte{0} && renamed(text) == text);
+    for (std::string const& linked : {renamed(text), placed(text).text}) fuzz::require(renamed(linked) == linked);
   }
   return 0;
 }

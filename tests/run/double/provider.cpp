@@ -4,6 +4,7 @@
 //   PROVIDER_REFUSAL=TEXT, PROVIDER_NO_HEAP=TEXT  why it cannot serve; why it makes no heap
 //   PROVIDER_REFUSES=N  the N-th look at a heap finds a refused request
 //   PROVIDER_NO_SAMPLE=1  a sample of a heap fails
+//   PROVIDER_PLACES=N,M  it takes places, and finds a misuse at each of these
 //   PROVIDER_LOG=FILE  gets a line for each call
 
 #include <atomic>
@@ -50,6 +51,19 @@ provider make_table() {
   made.alignment = 16;
   made.image = image.data();
   made.image_bytes = image.size();
+  if (std::getenv("PROVIDER_PLACES") != nullptr) {
+    made.takes_places = 1;
+    made.findings = [](void*, provider_place_text* text_of, void (*say)(void*, char const*), void* to, provider_text*) {
+      long count = 0;
+      // Ends: each pass skips a number, or a character that is none.
+      for (char* at = std::getenv("PROVIDER_PLACES"); *at != '\0'; ++count) {
+        char const* const text = text_of(std::strtoull(at, &at, 10));
+        say(to, text == nullptr ? "no such place" : text);
+        if (*at != '\0') ++at;
+      }
+      return count;
+    };
+  }
   made.make = [](provider_settings const* settings, void* state, provider_text* why) -> void* {
     static unsigned long long number = 0;
     if (char const* const refusal = std::getenv("PROVIDER_NO_HEAP"); refusal != nullptr) {

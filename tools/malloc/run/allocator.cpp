@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "program_places.hpp"
 #include "settings.hpp"
 #include "tools/interposer/inside.hpp"
 
@@ -74,7 +75,8 @@ device_malloc::service& heaps() {
                                                    .primary_retain = calls.primary_retain,
                                                    .primary_release = calls.primary_release,
                                                    .is_capturing = calls.stream_captures,
-                                                   .thread_begins = [] { ++interpose::depth; }}};
+                                                   .thread_begins = [] { ++interpose::depth; },
+                                                   .text_of_place = text_of_place}};
     owner = getpid();
     std::atexit(at_exit);
     return made;

@@ -74,10 +74,9 @@ std::optional<contents> contents_of(bytes_view fat_binary, std::uint32_t device,
 }
 
 link_input input_of(ptx_found const& ptx) {
-  std::string const text = renamed(ptx.text);
   link_input made{true, {}, ptx.options};
-  auto const* const first = reinterpret_cast<std::byte const*>(text.c_str());
-  made.bytes.assign(first, first + text.size() + 1);
+  auto const* const first = reinterpret_cast<std::byte const*>(ptx.text.c_str());
+  made.bytes.assign(first, first + ptx.text.size() + 1);
   return made;
 }
 

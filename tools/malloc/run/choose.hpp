@@ -14,7 +14,7 @@ namespace gpuheap::unchanged {
 /// One input of a link.
 struct link_input {
   bool is_ptx = false;           // if so, the bytes end in a zero byte
-  std::vector<std::byte> bytes;  // PTX with the names of served_names replaced, or relocatable machine code that uses none of them
+  std::vector<std::byte> bytes;  // PTX of the program, or relocatable machine code that uses no name of served_names
   std::string options;           // options for ptxas that nvcc recorded, and those that the program gives
 };
 

@@ -11,18 +11,24 @@
 
 namespace gpuheap::unchanged {
 
-/// The name of a function that the driver supplies to device code, and the name of its replacement.
+/// The name of a function that the driver supplies to device code, and the names of its replacements. All parameters and results have 64
+/// bits.
 struct served_name {
   std::string_view from;
   std::string_view to;
+  std::string_view at;  // the replacement that takes the number of the caller's place too, as the last parameter
+  unsigned parameters;  // of `from` and `to`
+  bool has_result;
 };
 
 /// The names that ptxas and the driver treat as system calls. nvcc makes `__cuda_syscall_aligned_malloc` of an over-aligned new.
 inline constexpr served_name served_names[] = {
-    {"malloc", device_malloc::malloc_name},
-    {"free", device_malloc::free_name},
-    {"__cuda_syscall_aligned_malloc", device_malloc::aligned_malloc_name},
+    {"malloc", device_malloc::malloc_name, device_malloc::malloc_at_name, 1, true},
+    {"free", device_malloc::free_name, device_malloc::free_at_name, 1, false},
+    {"__cuda_syscall_aligned_malloc", device_malloc::aligned_malloc_name, device_malloc::aligned_malloc_at_name, 2, true},
 };
+/// @return The row of a name; null: it is no name of served_names.
+[[nodiscard]] served_name const* served(std::string_view word);
 
 /// How a module uses one of served_names.
 enum class name_use {

@@ -5,11 +5,15 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "allocator.hpp"
 #include "choose.hpp"
 #include "driver.hpp"
+#include "program_places.hpp"
+#include "ptx_text.hpp"
 #include "settings.hpp"
 
 namespace gpuheap::unchanged {
@@ -40,6 +44,21 @@ std::uint32_t architecture() {
   return all;
 }
 
+// Replaces the names of malloc and free in the program's PTX.
+void rename(link_input& input) {
+  std::string_view const ptx{reinterpret_cast<char const*>(input.bytes.data()), input.bytes.size() - 1};
+  std::string text;
+  if (provider()->takes_places != 0) {
+    placed_ptx made = placed(ptx);
+    note_places(made.places);
+    text = std::move(made.text);
+  } else {
+    text = renamed(ptx);
+  }
+  auto const* const first = reinterpret_cast<std::byte const*>(text.c_str());
+  input.bytes.assign(first, first + text.size() + 1);
+}
+
 template <class Decide>
 substitute find(Decide decide_for, jit_options const& asked) noexcept {
   try {
@@ -48,7 +67,9 @@ substitute find(Decide decide_for, jit_options const& asked) noexcept {
     if (made.what == verdict::cannot) not_served(made.why);
     if (made.what != verdict::link || provider() == nullptr) return {};
     for (link_input& input : made.inputs) {
-      if (input.is_ptx) input.options += asked.words();
+      if (!input.is_ptx) continue;
+      rename(input);
+      input.options += asked.words();
     }
     std::string why;
     substitute found{code_for(made, serving(), architecture(), &why)};
