@@ -223,7 +223,7 @@ std::vector<small_case> const small_cases{
     {"alloc_repeated", {"threads=32,bytes=16", "threads=100,bytes=300,allocations=20,state=cold", "threads=1,bytes=5000,allocations=3"}},
     {"random_sizes", {"threads=500,bytes=777,block_threads=64", "threads=300,bytes=5001,block_threads=1024"}},
     {"fragmentation", {"threads=500,bytes=100", "threads=500,bytes=16,round=3", "threads=200,bytes=32768,dist=uniform"}},
-    {"utilisation", {"threads=1000,bytes=100,heap=1MiB", "threads=1000,bytes=4096,dist=uniform,heap=4MiB"}},
+    {"utilisation", {"threads=1000,bytes=100,heap=1MiB", "threads=1000,bytes=4096,dist=uniform,heap=1MiB"}},
     {"exhausted", {"threads=300,bytes=256,heap=1MiB"}},
     {"memory_access", {"threads=500,bytes=64", "threads=99,bytes=24", "threads=300,bytes=128,dist=uniform,access=write"}},
     {"work_generation", {"threads=500,bytes=64", "threads=33,bytes=4096"}},
@@ -299,8 +299,9 @@ TEST(Cases, ATreeIsTheSameWhateverItsAllocator) {
   json const d = json_reader::read(run({"--describe"}).out.at(0));
   for (auto const& allocator : d["allocators"].items) {
     // 3000 triangles: the first nodes are large ones. As few as one warp and as many as a warp for each piece build the same.
-    for (auto const& [name, threads] :
-         {std::pair{"kdtree", "256"}, {"kdtree_queue", "256"}, {"kdtree_queue", "32"}, {"kdtree_queue", "1024"}}) {
+    std::vector<std::pair<char const*, char const*>> builds{{"kdtree", "256"}, {"kdtree_queue", "256"}};
+    if (first.empty()) builds.insert(builds.end(), {{"kdtree_queue", "32"}, {"kdtree_queue", "1024"}});
+    for (auto const& [name, threads] : builds) {
       std::string const how = std::string{"threads="} + threads;
       auto const f = run_case(name, allocator["name"].text, {"--point", how + ",scene=forest,triangles=3000,times_root=2000"});
       ASSERT_EQ(f.exit_code, 0) << f.err;
@@ -317,7 +318,7 @@ TEST(Cases, ATreeIsTheSameWhateverItsAllocator) {
       ++compared;
     }
   }
-  EXPECT_GT(compared, 0u);
+  EXPECT_GT(compared, 4u);
 }
 
 TEST(Cases, OfStructuresRunWithoutAnAllocator) {
