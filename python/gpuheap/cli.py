@@ -72,7 +72,7 @@ def list_allocators(
     from gpuheap.commands.display import allocator_table
 
     if table:
-        row_commands.list_as_survey(backend, results, as_json)
+        row_commands.list_as_survey(_checked(backend), results, as_json)
         return
     if results is not None:
         raise UserError("--results needs --table: add --table, or leave out --results")

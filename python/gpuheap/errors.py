@@ -13,7 +13,12 @@ class UserError(Exception):
 
     def __str__(self) -> str:
         # A message quotes text of files and arguments, which may hold any bytes. They are shown escaped, so that they do nothing to a terminal.
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in super().__str__())
+        return printable(super().__str__())
+
+
+def printable(text: str) -> str:
+    """The text with each character that a terminal may act on written as an escape, like `\\x1b`."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], where: str = "") -> UserError:

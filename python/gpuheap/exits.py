@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -81,6 +82,14 @@ def _code_of(command: Callable[[], object]) -> int:
 
         gone = isinstance(error, FileNotFoundError) and error.filename is None  # the system's error if the current folder was deleted
         return _complain("the current folder was removed: change to another one" if gone else words_of(error))
+    except RuntimeError as error:
+        # Path.resolve() turns the system's error about a loop of symbolic links into a RuntimeError.
+        loop = error.__context__
+        if not isinstance(loop, OSError) or loop.errno != errno.ELOOP:
+            raise
+        from gpuheap.files import words_of
+
+        return _complain(words_of(loop))
     except MemoryError:
         return _complain("there is not enough memory for that")
     except Exception as error:

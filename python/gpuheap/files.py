@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +20,7 @@ _BESIDE = ".gpuheap-"  # the prefix of a file that is written beside another fil
 _ADVICE = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space",
+    errno.ELOOP: "remove the symbolic link that leads back to itself",
     errno.EFBIG: "raise the limit of file sizes, which ulimit -f shows",
     errno.EMFILE: "raise the limit of open files, which ulimit -n shows",
     errno.ENOMEM: "free some memory",
@@ -73,6 +74,18 @@ def check_beginning(path: Path, option: str, what: str, beginning: bytes) -> Non
         found = file.read(len(beginning))
     if found.lower() != beginning.lower():
         raise UserError(f"{option}: '{path}' does not begin with '{beginning.decode()}': expected {what}")
+
+
+def check_no_input(path: Path, option: str, inputs: Iterable[Path]) -> None:
+    """Raises UserError if an option names, as the file to write, one that the command reads."""
+    try:
+        written = path.stat()
+    except OSError:
+        return  # a file that does not exist is no input; another error is reported when the file is written
+    for each in inputs:
+        with suppress(OSError):
+            if os.path.samestat(written, each.stat()):
+                raise UserError(f"{option}: '{path}' is read by this command, which would replace it: name another file")
 
 
 def read_text(path: Path) -> str:

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuheap.errors import UserError
+from gpuheap.errors import UserError, printable
 
 # The parts of a checkout that are package data: tables, claims and suites. In a checkout these are links.
 RECORDED = Path(__file__).resolve().parent / "recorded"
@@ -56,13 +56,13 @@ class Layout:
         return (usual, self.build / "cuda" / "benchmarks" / "host" / "gpuheap-bench") if backend == "simulator" else (usual,)
 
     def shown(self, path: Path) -> str:
-        """`path` relative to the current folder, else relative to the checkout, else as it is."""
+        """`path` for a message: relative to the current folder, else relative to the checkout, else as it is. Unprintable characters are escaped."""
         for base in (Path.cwd(), self.root):
             try:
-                return str(path.relative_to(base))
+                return printable(str(path.relative_to(base)))
             except ValueError:
                 continue
-        return str(path)
+        return printable(str(path))
 
 
 def find_layout() -> Layout:

@@ -8,6 +8,7 @@ import re
 from gpuheap.errors import UserError
 
 _SIZE = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]i?)?B?\s*$", re.IGNORECASE)
+_LARGEST = (1 << 64) - 1
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
@@ -20,9 +21,14 @@ def parse_bytes(text: str | int, what: str) -> int:
         raise UserError(f"{what}: '{text}' is not a size: write bytes or a unit, like 1073741824 or 8GiB")
     unit = (match.group(2) or "").lower().rstrip("i")
     scale: int = 1024 ** _POWER[unit]
-    value = round(float(match.group(1)) * scale) if "." in match.group(1) else int(match.group(1)) * scale
+    digits = match.group(1).lstrip("0") or "0"
+    # Python refuses to convert thousands of digits, so the number of digits is checked first.
+    value = _LARGEST + 1 if len(digits.partition(".")[0]) > 20 else round(float(digits) * scale) if "." in digits else int(digits) * scale
     if value <= 0:
         raise UserError(f"{what}: a size must be positive, not '{text}'")
+    if value > _LARGEST:
+        shown = str(text) if len(str(text)) <= 40 else f"{str(text)[:37]}..."
+        raise UserError(f"{what}: '{shown}' is more than 64 bits can address: write a size below {1 << 24}TiB")
     return value
 
 

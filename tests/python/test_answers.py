@@ -105,6 +105,15 @@ def test_merge_says_which_table_is_not_there(checkout: Checkout) -> None:
     assert "not taken: mini: one/mini.csv is missing, although environment.json names its sweeps" in out
 
 
+def test_an_environment_of_a_later_format_is_left_alone(checkout: Checkout, error_line: ErrorLine) -> None:
+    (checkout.root / "one").mkdir()
+    path = checkout.root / "one" / "environment.json"
+    path.write_text('{"format": 2, "sweeps": {}}')
+    for command in (("merge", "one", "--output", "two"), (*SINGLE, "--output", "one")):
+        assert "is of format 2, and this gpuheap reads format 1" in error_line(checkout.gpuheap(*command))
+    assert path.read_text() == '{"format": 2, "sweeps": {}}'
+
+
 @pytest.mark.parametrize(
     "said",
     [

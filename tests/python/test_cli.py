@@ -46,6 +46,7 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
         (["compare"], "gpuheap compare --help"),
         (["help"], "gpuheap --help"),
         (["bnech"], "No such command 'bnech'. Did you mean 'bench'?"),
+        (["list", "--table", "--backend", "opencl"], "--backend: 'opencl' is neither cuda nor simulator"),
         (["list", "--backend", "cuda"], "built for the simulator backend, not for cuda"),
     ],
 )
@@ -151,6 +152,17 @@ def test_an_executable_that_lacks_a_case_of_the_suite(checkout: Checkout, error_
     suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
     suite.write_text(suite.read_text().replace('"churn"', '"larson"'))
     assert "has no case 'larson' of suite 'mini': build it again" in error_line(checkout.gpuheap("bench", "mini"))
+
+
+@pytest.mark.parametrize("arguments", [["bench", "mini"], ["merge", "."]])
+def test_a_folder_that_is_a_link_to_itself(checkout: Checkout, tmp_path: Path, error_line: ErrorLine, arguments: list[str]) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert "loop" in error_line(checkout.gpuheap(*arguments, "--output", str(tmp_path / "loop")))
+
+
+def test_a_folders_name_does_nothing_to_the_terminal(checkout: Checkout, tmp_path: Path) -> None:
+    ran = checkout.gpuheap("bench", "mini", "--output", str(tmp_path / "\x1b[31mred"))
+    assert "\\x1b[31mred" in ran.stdout and "\x1b" not in ran.stdout
 
 
 def test_outside_a_checkout(checkout: Checkout, tmp_path: Path, error_line: ErrorLine) -> None:

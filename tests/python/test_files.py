@@ -15,7 +15,7 @@ import pytest
 from fake_checkout import REPOSITORY, WITHOUT_RIGHTS
 
 from gpuheap.errors import UserError
-from gpuheap.files import append, check_file, make_folder, read_json, read_text, remove_leftovers, replace_file, replace_files, replacement
+from gpuheap.files import append, check_file, check_no_input, make_folder, read_json, read_text, remove_leftovers, replace_file, replace_files, replacement
 
 
 def limited(code: str, *arguments: Path, largest_file: int | None = None, ordinary: bool = False) -> str:
@@ -55,6 +55,15 @@ def test_a_link_that_leads_to_itself_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="loop cannot be written: too many levels of symbolic links"):
         replace_file(tmp_path / "loop", "content")
     assert names(tmp_path) == ["loop"]
+
+
+def test_a_file_that_is_read_is_not_written(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("content")
+    (tmp_path / "link").symlink_to("in")
+    for path in (tmp_path / "in", tmp_path / "link", tmp_path / "." / "in"):
+        with pytest.raises(UserError, match="--output: '.*' is read by this command, which would replace it: name another file"):
+            check_no_input(path, "--output", [tmp_path / "none", tmp_path / "in"])
+    check_no_input(tmp_path / "new", "--output", [tmp_path / "in", tmp_path / "new"])
 
 
 def test_a_device_stays_a_device(tmp_path: Path) -> None:

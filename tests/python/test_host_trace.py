@@ -20,7 +20,7 @@ from gpuheap.host.launch import find_program, profiler_note
 from gpuheap.host.sites import flows_of, peaks_of, sites_of
 from gpuheap.host.stacks import Place, Symbols
 from gpuheap.host.summary import warnings_of
-from gpuheap.host.trace import BLOCK_BYTES, HEADER_BYTES, Frame, Module, Stack, read_trace
+from gpuheap.host.trace import BLOCK_BYTES, HEADER_BYTES, Frame, Module, Stack, find_traces, read_trace
 
 pytestmark = needs_double
 
@@ -251,6 +251,11 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         with pytest.raises(UserError, match=f"E01.*{words}"):
             read_trace(path)
+
+
+def test_a_device_is_no_trace() -> None:
+    with pytest.raises(UserError, match="E01: /dev/zero is a device"):
+        find_traces(Path("/dev/zero"))
 
 
 def test_the_time_added_to_a_call_is_below_a_microsecond(bench: Bench) -> None:

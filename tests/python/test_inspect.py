@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import struct
 import subprocess
@@ -150,7 +151,29 @@ def test_mistakes_are_one_line(tmp_path: Path, error_line: ErrorLine) -> None:
     assert "is damaged" in error_line(inspect(tmp_path / "head"))
     assert "cannot be read: No such file" in error_line(inspect(tmp_path / "none"))
     assert "at least 1" in error_line(inspect(path, "--groups", "0"))
-    assert "cannot be written" in error_line(inspect(path, "--svg", tmp_path / "none" / "a.svg"))
+    assert "cannot be written" in error_line(inspect(path, "--svg", tmp_path))
+
+
+def test_a_dump_is_not_replaced_by_its_map(tmp_path: Path, error_line: ErrorLine) -> None:
+    path = write(tmp_path / "a", [(0, 16, 0)])
+    before = path.read_bytes()
+    for svg in (path, tmp_path / "link"):
+        (tmp_path / "link").exists() or (tmp_path / "link").symlink_to("a")
+        assert "--svg" in error_line(inspect(path, "--svg", svg))
+    later = write(tmp_path / "b", [(0, 16, 0)])
+    assert "is read by this command" in error_line(inspect(later, path, "--svg", path))
+    assert path.read_bytes() == before
+
+
+def test_names_in_a_dump_do_nothing_to_the_terminal(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", [(0, 16, 1)], names=("\x1b[31mred\nline\0",))
+    said = inspect(path).stdout
+    assert "\\x1b[31mred\\nline\\x00" in said and "\x1b" not in said and "\0" not in said
+
+
+def test_a_pipe_is_no_dump(tmp_path: Path, error_line: ErrorLine) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert "is a pipe" in error_line(inspect(tmp_path / "pipe"))
 
 
 def test_two_million_blocks_take_a_moment(tmp_path: Path) -> None:

@@ -188,6 +188,13 @@ def test_a_table_out_of_format_is_named(filled: Checkout, error_line: Callable[[
     assert f"{filled.gpu_table}:2: unit of malloc_us is 's', expected 'us'" in error_line(filled.gpuheap("report"))
 
 
+def test_the_report_replaces_no_table(filled: Checkout, error_line: Callable[[subprocess.CompletedProcess[str]], str]) -> None:
+    table = next((filled.root / "results").glob("*/*.csv"))
+    before = table.read_bytes()
+    assert "is read by this command" in error_line(filled.gpuheap("report", "--output", str(table)))
+    assert table.read_bytes() == before
+
+
 def test_further_folders_of_tables(checkout: Checkout) -> None:
     checkout.settings["backend"] = "cuda"
     checkout.gpuheap("bench", "churn", "-a", "sharded_spans", "--output", "elsewhere")

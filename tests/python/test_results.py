@@ -114,6 +114,8 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
         (HEADER.replace("median,", ""), "expected the columns suite,.*: no median$"),
         (HEADER.replace("median", "middle"), ": no median; unknown 'middle'$"),
         (HEADER.replace("suite,case", "case,suite"), ": they are in another order$"),
+        ("\ufeff" + HEADER, ": a byte order mark stands before them: save the file in UTF-8 without one$"),
+        (HEADER.replace("unit,", "unit,unit,"), ": 'unit' twice$"),
         ("", "found an empty line$"),
         ("<html>", ": no suite, case, .*; unknown '<html>'$"),
     ],

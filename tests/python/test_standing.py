@@ -125,6 +125,14 @@ def test_a_page_gets_its_score_again(checkout: Checkout) -> None:
     assert page.endswith("| `halloc` | 1 | 1 | 1 | 0 | 0 |\n| `sharded_spans` | 1 | 0 | 0 | 1 | 0 |\n\n## What counts\n\nkept\n")
 
 
+def test_the_picture_replaces_no_table(checkout: Checkout, error_line: ErrorLine) -> None:
+    folder = results_of(checkout, [row("sharded_spans", 3), row("halloc", 2)])
+    table = folder / "survey.csv"
+    before = table.read_bytes()
+    assert "is read by this command" in error_line(checkout.gpuheap("standing", "--results", str(folder), "--picture", str(table)))
+    assert table.read_bytes() == before
+
+
 def test_the_command_prints_text_json_and_csv(checkout: Checkout) -> None:
     folder = results_of(checkout, [row("sharded_spans", 3), row("halloc", 2), row("sharded_spans", 1, size=64), row("halloc", 2, size=64)])
     ran = checkout.gpuheap("standing", "--results", str(folder), "--picture", "standing.svg")

@@ -33,6 +33,18 @@ def test_what_is_no_size(text: str) -> None:
         parse_bytes(text, "x")
 
 
+@pytest.mark.parametrize("text", ["16777216TiB", "18446744073709551616", "9" * 400, "9" * 5000, "9" * 400 + ".5GiB"])
+def test_a_size_beyond_64_bits_is_refused_in_few_words(text: str) -> None:
+    with pytest.raises(UserError, match="^x: '.* is more than 64 bits can address: write a size below 16777216TiB") as refused:
+        parse_bytes(text, "x")
+    assert len(str(refused.value)) < 150
+
+
+def test_leading_zeros_are_no_digits_of_a_size() -> None:
+    assert parse_bytes("0" * 5000 + "16", "x") == 16
+    assert parse_bytes("18446744073709551615", "x") == (1 << 64) - 1
+
+
 def test_values() -> None:
     assert [format_value(v, "us") for v in (0.0123, 0.5, 1, 38.24, 999.96, 1234, 78500, 2.5e6)] == [
         "12.3 ns",

@@ -243,8 +243,10 @@ def standing(
     if subject not in (score.allocator for score in found.scores):
         raise unknown_name("contender", subject, [score.allocator for score in found.scores])
     if picture is not None:
+        from gpuheap.files import check_no_input
         from gpuheap.report.profile import write_profile
 
+        check_no_input(picture, "--picture", [*measured.folder.iterdir(), *([page] if page is not None else [])])
         write_profile(picture, found, subject)
     if page is not None:
         from gpuheap.files import read_text, replace_file

@@ -328,7 +328,10 @@ def _header_words(line: str) -> str:
     found = [name.strip() for name in line.removeprefix("\ufeff").split(",")]
     missing = [name for name in COLUMNS if name not in found]
     unknown = [name for name in found if name not in (*COLUMNS, RUNS_COLUMN)]
-    words = [f"no {', '.join(missing)}"] if missing else []
+    twice = [name for name in dict.fromkeys(found) if found.count(name) > 1]
+    words = ["a byte order mark stands before them: save the file in UTF-8 without one"] if line.startswith("\ufeff") else []
+    words += [f"no {', '.join(missing)}"] if missing else []
+    words += [f"{', '.join(repr(name) for name in twice[:4])} twice"] if twice else []
     words += [f"unknown {', '.join(repr(name) for name in unknown[:4])}"] if unknown else []
     return f"{expected}: {'; '.join(words) or 'they are in another order'}"
 

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from gpuheap.commands.group import Group
-from gpuheap.errors import UserError, unknown_name
-from gpuheap.files import replace_file
+from gpuheap.errors import UserError, printable, unknown_name
+from gpuheap.files import check_no_input, replace_file
 from gpuheap.paths import find_layout
 from gpuheap.terminal import console as _console
 from gpuheap.terminal import print_json
@@ -69,7 +69,10 @@ def report(
     from gpuheap.host.stacks import Symbols
     from gpuheap.host.trace import find_traces, read_trace
 
-    histories = [history_of(read_trace(file)) for file in find_traces(path)]
+    files = find_traces(path)
+    if output is not None:
+        check_no_input(output, "--output", files)
+    histories = [history_of(read_trace(file)) for file in files]
     symbols = Symbols()
     symbols.learn(stack for history in histories for stack in history.trace.stacks.values())
     if as_json:
@@ -254,6 +257,6 @@ def _say(words: str) -> None:
 
 def _shown(path: Path) -> str:
     try:
-        return str(path.resolve().relative_to(Path.cwd()))
+        return printable(str(path.resolve().relative_to(Path.cwd())))
     except ValueError:
-        return str(path)
+        return printable(str(path))

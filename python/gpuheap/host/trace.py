@@ -108,6 +108,8 @@ def find_traces(path: Path) -> list[Path]:
         return found
     if not path.exists():
         raise UserError(f"E01: {path} does not exist: make it with `gpuheap host trace -o {path} -- program arguments`")
+    if path.is_char_device() or path.is_block_device():  # /dev/zero never ends
+        raise UserError(f"E01: {path} is a device: name a folder that `gpuheap host trace` made, or a file in it")
     return [path]
 
 

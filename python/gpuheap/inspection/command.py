@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from gpuheap.errors import UserError
+from gpuheap.errors import UserError, printable
+from gpuheap.files import check_no_input, replace_file
 from gpuheap.inspection.dump import Dump, read_dump
 
 
@@ -19,6 +20,8 @@ def inspect(path: Path, other: Path | None, svg: Path | None, most_groups: int, 
 
     if most_groups < 1:
         raise UserError(f"--groups is {most_groups}: give at least 1")
+    if svg is not None:
+        check_no_input(svg, "--svg", [each for each in (path, other) if each is not None])
     dumps = [read_dump(each) for each in (path, other) if each is not None]
     found = [summary.summarise(dump, _progress(dump)) for dump in dumps]
     if as_json:
@@ -30,12 +33,9 @@ def inspect(path: Path, other: Path | None, svg: Path | None, most_groups: int, 
         text = summary.comparison(found[0], found[1], most_groups) if len(found) == 2 else summary.lines(found[0], most_groups)
         print("\n".join(text))
     if svg is not None:
-        try:
-            svg.write_text(picture(found[-1]))
-        except OSError as error:
-            raise UserError(f"{svg} cannot be written: {error.strerror}; name a file in a folder that can be written to") from None
+        replace_file(svg, picture(found[-1]), "name another file with --svg")
         if not as_json:
-            print(f"the map is in {svg}")
+            print(f"the map is in {printable(str(svg))}")
 
 
 def _progress(dump: Dump) -> Callable[[int], None]:

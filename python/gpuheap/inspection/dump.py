@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import stat
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gpuheap.errors import UserError
+from gpuheap.errors import UserError, printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,7 +70,10 @@ def read_dump(path: Path) -> Dump:
     if importlib.util.find_spec("numpy") is None:
         raise UserError("gpuheap inspect needs numpy, which is not installed: pip install numpy")
     try:
-        size = path.stat().st_size
+        found = path.stat()
+        if stat.S_ISFIFO(found.st_mode):  # to open a pipe waits for a writer, perhaps for ever
+            raise UserError(f"{path} is a pipe, and a dump is read more than once: write it into a file first")
+        size = found.st_size
         with path.open("rb") as file:
             head = file.read(_HEAD.size)
             if len(head) < _HEAD.size or head[:8] != MAGIC:
@@ -81,7 +85,7 @@ def read_dump(path: Path) -> Dump:
                 length = int.from_bytes(word, "little")
                 if len(word) < 8 or length > min(size, 1 << 16):
                     raise UserError(f"{path} is damaged: it ends within its names; write the dump again")
-                texts.append(file.read((length + 7) // 8 * 8)[:length].decode(errors="replace"))
+                texts.append(printable(file.read((length + 7) // 8 * 8)[:length].decode(errors="replace")))
             at = file.tell()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from None

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gpuheap.errors import printable
 from gpuheap.inspection.dump import Dump, Part
 from gpuheap.units import format_bytes, format_count
 
@@ -115,7 +116,7 @@ def lines(summary: Summary, most_groups: int) -> list[str]:
     s = summary
     largest = format_bytes(s.largest_gap)
     found = [
-        f"{s.dump.path}: {format_count(s.blocks)} live blocks, {format_bytes(s.bytes)}, in a heap of {format_bytes(s.dump.heap_bytes)} ({s.dump.allocator})",
+        f"{printable(str(s.dump.path))}: {format_count(s.blocks)} live blocks, {format_bytes(s.bytes)}, in a heap of {format_bytes(s.dump.heap_bytes)} ({s.dump.allocator})",
         f"they span {format_bytes(s.span_bytes)} with {format_count(s.gaps)} gaps, the largest of {largest}: {s.unused:.1%} of the span is in no block",
     ]
     found += _table([(format_bytes(g.bytes), f"{g.blocks:,} blocks", g.name) for g in s.groups[:most_groups]])
@@ -128,7 +129,7 @@ def comparison(before: Summary, after: Summary, most_groups: int) -> list[str]:
     """The differences between the groups of two dumps, the most bytes first."""
     changes = changed_groups(before, after)
     found = [
-        f"from {before.dump.path} to {after.dump.path}: {_signed(after.blocks - before.blocks, format_count)} blocks, "
+        f"from {printable(str(before.dump.path))} to {printable(str(after.dump.path))}: {_signed(after.blocks - before.blocks, format_count)} blocks, "
         f"{_signed(after.bytes - before.bytes, format_bytes)}"
     ]
     found += _table([(_signed(g.bytes, format_bytes), f"{g.blocks:+,} blocks", g.name) for g in changes[:most_groups]])

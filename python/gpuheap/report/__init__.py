@@ -10,7 +10,7 @@ from gpuheap import __version__
 from gpuheap.answers.views import CaseView, case_views
 from gpuheap.catalogue import ordered
 from gpuheap.errors import UserError
-from gpuheap.files import replace_file
+from gpuheap.files import check_no_input, replace_file
 from gpuheap.formats.suites import Suite, load_suites
 from gpuheap.judging.printed import PrintedValue, load_printed
 from gpuheap.paths import Layout
@@ -36,6 +36,7 @@ def write_report(layout: Layout, path: Path, further: Sequence[Path] = ()) -> Pa
 
     suites = _quick_first(load_suites(layout))
     on_gpus, simulated = find_recordings(layout, further)
+    check_no_input(path, "--output", (file for recording in (*on_gpus, *simulated) for file in recording.folder.iterdir()))
     printed = _printed(layout)
     environment = Environment(
         loader=PackageLoader("gpuheap.report", ""), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

@@ -155,6 +155,9 @@ def read_environment(folder: Path) -> dict[str, Any]:
         return {}
     remedy = "delete it to start again"
     facts = read_json(path, "what gpuheap bench writes beside its tables", remedy)
+    written = facts.get("format", FORMAT)
+    if isinstance(written, int) and written > FORMAT:
+        raise UserError(f"{path} is of format {written}, and this gpuheap reads format {FORMAT}: use the gpuheap that wrote it, or name another folder")
     _check_facts(facts, path, remedy)
     return facts
 
