@@ -65,9 +65,10 @@ TEST(PtxText, RenamesWholeIdentifiersAlone) {
   EXPECT_EQ(renamed("mov.u64 %rd1, malloc;"), "mov.u64 %rd1, gpuheap_malloc;");
   EXPECT_EQ(renamed("malloc"), "gpuheap_malloc");
   for (char const* same : {"malloc_param_0", "_malloc", "$malloc", "malloc$", "malloc1", "%malloc", "mallocfree", "free_param_0", ".malloc",
-                           "my.free", "// malloc\n", "/* free */", "\"malloc\"", "\"a\\\"free\"", "1malloc"}) {
+                           "my.free", "// malloc\n", "/* free */", "\"malloc\"", "\"a\\\"", "1malloc"}) {
     EXPECT_EQ(renamed(same), same);
   }
+  EXPECT_EQ(renamed("\"C:\\dir\\\" malloc"), "\"C:\\dir\\\" gpuheap_malloc") << "ptxas takes a backslash for a character of its own";
 }
 
 TEST(PtxText, EndsAtAnyCut) {

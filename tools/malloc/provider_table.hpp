@@ -159,7 +159,11 @@ class served_heap {
     heap_->on_misuse({});
     std::vector<block_info> const live = heap_->blocks(stream_);
     tag_names names;
-    for (block_info const& block : live) names.add({block.tag}, place({block.tag}));
+    for (block_info const& block : live) {
+      if (names.knows({block.tag})) continue;
+      std::string text = place({block.tag});
+      names.add({block.tag}, text.empty() ? "at an unknown place" : std::move(text));
+    }
     leak_report const leaks = leak_report::of(live, names);
     if (leaks.empty()) return count;
     std::string const text = leaks.text();

@@ -2,10 +2,16 @@
 
 #include <cxxabi.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
+#include <system_error>
 #include <utility>
 
 #include "ptx_reader.hpp"
@@ -18,14 +24,35 @@ namespace {
 
 constexpr std::size_t longest_function = 160;  // characters of a function's name that a text shows
 
-// A function's name as the source has it. Long names of templates are cut. nvcc puts __nv_static_ and the file's name before the name of a
-// static function of relocatable code.
-std::string readable(std::string name) {
-  if (std::size_t const own = name.starts_with("__nv_static_") ? name.find("_Z") : name.npos; own != name.npos) name.erase(0, own);
+// The name of a static kernel of relocatable code, without what nvcc puts before it: __nv_static_LENGTH_UNIT_, where the unit has LENGTH
+// characters, and may itself have "_Z" in it. Other names stay as they are.
+std::string_view without_unit(std::string_view name) {
+  constexpr std::string_view begin = "__nv_static_";
+  if (!name.starts_with(begin)) return name;
+  std::size_t length = 0;
+  char const* const end = name.data() + name.size();
+  auto const [rest, error] = std::from_chars(name.data() + begin.size(), end, length);
+  if (error != std::errc{} || length + 2 >= static_cast<std::size_t>(end - rest) || rest[0] != '_' || rest[1 + length] != '_') return name;
+  return {rest + length + 2, end};
+}
+
+// A function's name as the source has it. Long names of templates are cut. nvcc puts static functions into a namespace _INTERNAL_UNIT.
+std::string readable(std::string_view mangled) {
+  std::string const name{without_unit(mangled)};
   int status = 0;
   std::unique_ptr<char, decltype(&std::free)> const found{
       name.starts_with("_Z") ? abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status) : nullptr, &std::free};
   std::string made = found ? found.get() : name;
+  // Ends: a pass erases a part of the text, or goes past it.
+  for (std::size_t at = 0; found && (at = made.find("_INTERNAL_", at)) != made.npos;) {
+    std::size_t end = at;
+    while (end < made.size() && in_identifier(made[end])) ++end;
+    if (made.compare(end, 2, "::") == 0) {
+      made.erase(at, end + 2 - at);
+    } else {
+      at = end;
+    }
+  }
   if (made.size() > longest_function) made = made.substr(0, longest_function) + "...";
   return made;
 }
@@ -39,138 +66,185 @@ std::uint64_t number_of(std::string const& text) {
   return (number >> 2) + 1;
 }
 
-// The names of the files that the text's .file directives number, without their folders. The directives may stand behind the functions.
-std::map<std::string, std::string, std::less<>> files_of(std::string_view ptx) {
-  std::map<std::string, std::string, std::less<>> found;
+// What the text says in any place, also behind the functions.
+struct text_facts {
+  std::map<std::string, std::string, std::less<>> files;  // by number: the names of the files of .file directives, without their folders
+  bool fits[std::size(served_names)];                     // whether each declaration of the name takes the arguments of served_names
+};
+
+// Called after `(`. Reads a list of parameters up to `)`.
+// @return the number of parameters; nothing if one of them is no .param of 64 bits
+std::optional<unsigned> parameters_of(ptx_reader& from) {
+  unsigned count = 0;
+  bool fit = true;
+  for (token each = from.next(); each.kind != token_kind::end && each.text != ")"; each = from.next()) {
+    if (each.text == "[") fit = false;
+    if (each.kind != token_kind::directive) continue;
+    if (each.text == "param") ++count;
+    fit = fit && (each.text == "param" || each.text == "b64" || each.text == "u64" || each.text == "s64" || each.text == "align");
+  }
+  return fit ? std::optional{count} : std::nullopt;
+}
+
+// Called after `.func`, for a declaration such as `.func (.param .b64 out) malloc (.param .b64 bytes)`.
+void read_declaration(ptx_reader& from, text_facts& into) {
+  ptx_reader in_result = from;
+  bool const has_result = in_result.next().text == "(";
+  std::optional<unsigned> const results = has_result ? parameters_of(in_result) : 0;
+  served_name const* const name = served(name_of_function(from).text);
+  if (name == nullptr) return;
+  std::optional<unsigned> const parameters = from.next().text == "(" ? parameters_of(from) : 0;
+  if (results != (name->has_result ? 1U : 0U) || parameters != name->parameters) into.fits[name - served_names] = false;
+}
+
+void read_file(ptx_reader& from, std::string_view ptx, text_facts& into) {
+  token const number = from.next();
+  if (number.kind != token_kind::number) return;
+  std::size_t const begin = ptx.find('"', from.position_of(number)), end = begin == ptx.npos ? begin : ptx.find('"', begin + 1);
+  if (end == ptx.npos) return;
+  std::string_view const path = ptx.substr(begin + 1, end - begin - 1);
+  into.files[std::string{number.text}] = path.substr(path.rfind('/') + 1);
+}
+
+text_facts facts_for_places(std::string_view ptx) {
+  text_facts found;
+  std::fill(std::begin(found.fits), std::end(found.fits), true);
   ptx_reader from{ptx};
   for (token each = from.next(); each.kind != token_kind::end; each = from.next()) {
-    if (each.kind != token_kind::directive || each.text != "file") continue;
-    token const number = from.next();
-    if (number.kind != token_kind::number) continue;
-    std::size_t const begin = ptx.find('"', from.position_of(number)), end = begin == ptx.npos ? begin : ptx.find('"', begin + 1);
-    if (end == ptx.npos) continue;
-    std::string_view const path = ptx.substr(begin + 1, end - begin - 1);
-    found[std::string{number.text}] = path.substr(path.rfind('/') + 1);
+    if (each.kind != token_kind::directive) continue;
+    if (each.text == "func") read_declaration(from, found);
+    if (each.text == "file") read_file(from, ptx, found);
   }
   return found;
 }
 
-// A function of the inserted text, with the name `name`, which calls another one with the place's number as its last argument.
-std::string passing_on(std::string const& name, served_name const& served, std::uint64_t place) {
-  std::string const result = served.has_result ? "(.param .b64 result) " : "";
-  std::string parameters, loads, stores, arguments;
-  for (unsigned i = 0; i <= served.parameters; ++i) {
-    std::string const n = std::to_string(i);
-    bool const last = i == served.parameters;
-    parameters += last ? "" : (i == 0 ? "" : ", ") + (".param .b64 p" + n);
-    loads += last ? "mov.b64 %rd" + n + ", " + std::to_string(place) + ";\n" : "ld.param.b64 %rd" + n + ", [p" + n + "];\n";
-    stores += ".param .b64 a" + n + ";\nst.param.b64 [a" + n + "], %rd" + n + ";\n";
-    arguments += (i == 0 ? "a" : ", a") + n;
-  }
-  std::string const at{served.at};
-  return ".func " + result + name + "(" + parameters + ")\n{\n.reg .b64 %rd<" + std::to_string(served.parameters + 2) + ">;\n" + loads +
-         "{\n" + stores +
-         (served.has_result
-              ? ".param .b64 r;\ncall.uni (r), " + at + ", (" + arguments + ");\nld.param.b64 %rd0, [r];\n}\nst.param.b64 [result], %rd0;\n"
-              : "call.uni " + at + ", (" + arguments + ");\n}\n") +
-         "ret;\n}\n";
-}
 std::string declaration(served_name const& served) {
   std::string text = std::string{".extern .func "} + (served.has_result ? "(.param .b64 result) " : "") + std::string{served.at} + " (";
   for (unsigned i = 0; i <= served.parameters; ++i) text += (i == 0 ? ".param .b64 p" : ", .param .b64 p") + std::to_string(i);
   return text + ");\n";
 }
 
-// Writes the text with other names in place of malloc and free, and collects what must stand before the first function.
+// Whether the next tokens are the arguments of a call, without parentheses of their own: `, (a, b)`.
+bool has_arguments(ptx_reader from) {
+  if (from.next().text != "," || from.next().text != "(") return false;
+  token const first = from.next();
+  token each = first;
+  while (each.kind != token_kind::end && each.text != ")" && each.text != "(" && each.text != ";") each = from.next();
+  return each.text == ")" && first.text != ")";
+}
+
+// Writes the text with other names in place of malloc and free, and with one more argument in each call: the number of the place.
 class placing {
  public:
-  explicit placing(std::string_view ptx) : ptx_{ptx}, files_{files_of(ptx)} {}
+  explicit placing(std::string_view ptx) : ptx_{ptx}, facts_{facts_for_places(ptx)} {}
 
   [[nodiscard]] placed_ptx run() {
     ptx_reader from{ptx_};
-    std::string body;
-    std::size_t copied = 0, head_end = 0;
     for (token each = from.next(); each.kind != token_kind::end; each = from.next()) {
+      bool is_called = false;
       if (each.kind == token_kind::directive) {
-        if (each.text == "func" || each.text == "entry") {
-          each = name_of_function(from);
-          if (depth_ == 0) pending_ = each.text;
-        } else if (each.text == "loc") {
-          read_line(from);
-          continue;
-        } else if (each.text == "address_size") {
-          each = from.next();
-          head_end = from.position_of(each) + each.text.size();
-          continue;
-        }
+        read_directive(each.text, from);
       } else if (each.kind == token_kind::mark) {
         follow(each.text);
+        follow_call(each.text, from.position_of(each));
+      } else if (each.text == "call" && number_ == 0) {
+        call_ = 1;
+      } else if (call_ == 1) {
+        is_called = true;
+        call_ = 0;
       }
       served_name const* const name = each.kind == token_kind::word ? served(each.text) : nullptr;
       if (name == nullptr) continue;
       std::size_t const at = from.position_of(each);
-      body += ptx_.substr(copied, at - copied);
-      body += function_.empty() ? std::string{name->to} : name_at(*name);
-      copied = at + each.text.size();
+      copy_to(at);
+      copied_ = at + each.text.size();
+      // A name that is not called is that of a declaration, a label, a register or a parameter, or stands for the function's address.
+      bool const has_place = is_called && !function_.empty() && head_end_ != 0 && facts_.fits[name - served_names] && has_arguments(from);
+      body_ += has_place ? name->at : name->to;
+      if (!has_place) continue;
+      uses_[name - served_names] = true;
+      number_ = number_here();
     }
-    body += ptx_.substr(copied);
-    if (!inserted_.empty()) body.insert(head_end, "\n" + declarations() + inserted_);
-    return {std::move(body), std::move(places_)};
+    copy_to(ptx_.size());
+    std::string declarations;
+    for (std::size_t i = 0; i < std::size(served_names); ++i) declarations += uses_[i] ? declaration(served_names[i]) : "";
+    if (!declarations.empty()) body_.insert(head_end_, "\n" + declarations);
+    return {std::move(body_), std::move(places_)};
   }
 
  private:
+  // `from` is a copy, because the words behind a directive may be names that this text renames.
+  void read_directive(std::string_view directive, ptx_reader from) {
+    if (directive == "loc") {
+      read_line(from);
+    } else if (directive == "address_size" && head_end_ == 0) {
+      token const bits = from.next();
+      if (bits.kind == token_kind::number) head_end_ = body_.size() + from.position_of(bits) + bits.text.size() - copied_;
+    } else if ((directive == "func" || directive == "entry") && depth_ == 0) {
+      pending_ = name_of_function(from).text;
+    }
+  }
   // .loc FILE LINE COLUMN. Line 0 stands for code of no line.
   void read_line(ptx_reader& from) {
     token const file = from.next(), line = from.next();
     if (line.kind != token_kind::number || line.text == "0") return;
-    auto const known = files_.find(file.text);
-    line_ = known == files_.end() ? std::string{} : "at " + known->second + ":" + std::string{line.text} + " ";
+    auto const known = facts_.files.find(file.text);
+    line_ = known == facts_.files.end() ? std::string{} : "at " + known->second + ":" + std::string{line.text} + " ";
   }
   void follow(std::string_view mark) {
     if (mark == "{") {
       if (depth_++ == 0) {
-        function_ = pending_.empty() ? std::string{} : readable(std::string{pending_});
+        function_ = pending_;
+        function_text_.clear();
         line_.clear();
       }
     } else if (mark == "}") {
-      if (depth_ > 0 && --depth_ == 0) function_.clear();
+      if (depth_ > 0 && --depth_ == 0) function_ = {};
     } else if (mark != ";") {
       return;
     }
     if (depth_ == 0 || mark == "{") pending_ = {};
   }
-  // The name of the function that passes the present place on.
-  std::string name_at(served_name const& name) {
-    program_place place{0, line_ + "in " + function_};
-    place.number = number_of(place.text);
-    std::string made = std::string{name.at} + "_" + std::to_string(place.number);
-    if (names_.emplace(made, &name).second) {
-      inserted_ += passing_on(made, name, place.number);
-      places_.push_back(std::move(place));
+  // Between `call` and the name of the called function, the results stand in parentheses: call.uni (r), malloc, (a). The number of the
+  // place goes before the parenthesis that ends the arguments.
+  void follow_call(std::string_view mark, std::size_t at) {
+    if (call_ != 0) {
+      if (mark == "(") ++call_;
+      if (mark == ")" && call_ > 1) --call_;
+      if (mark == ";") call_ = 0;
+    } else if (number_ != 0 && mark == ")") {
+      copy_to(at);
+      body_ += ", " + std::to_string(std::exchange(number_, 0));
     }
-    return made;
   }
-  [[nodiscard]] std::string declarations() const {
-    std::string text;
-    for (served_name const& each : served_names) {
-      for (auto const& [made, of] : names_) {
-        if (of != &each) continue;
-        text += declaration(each);
-        break;
-      }
-    }
-    return text;
+  // The number of the present place, which is noted.
+  std::uint64_t number_here() {
+    if (function_text_.empty()) function_text_ = readable(function_);
+    program_place place{0, line_ + "in " + function_text_};
+    std::uint64_t const number = place.number = number_of(place.text);
+    if (numbers_.insert(number).second) places_.push_back(std::move(place));
+    return number;
+  }
+  void copy_to(std::size_t at) {
+    body_ += ptx_.substr(copied_, at - copied_);
+    copied_ = at;
   }
 
   std::string_view ptx_;
-  std::map<std::string, std::string, std::less<>> files_;
-  unsigned depth_ = 0;        // of braces
-  std::string_view pending_;  // the name of the function whose body may come next
-  std::string function_;      // the function whose body is read; empty outside of functions
-  std::string line_;          // "at tree.cu:45 "; empty if no line is known
-  std::map<std::string, served_name const*> names_;
-  std::string inserted_;
+  text_facts facts_;
+  std::size_t head_end_ = 0;                 // where the inserted declarations stand in the new text; 0: not known yet
+  unsigned depth_ = 0;                       // of braces
+  unsigned call_ = 0;                        // 1: the name of a called function is next; above 1: the call's results are read; 0: neither
+  std::string_view pending_;                 // the name of the function whose body may come next
+  std::string_view function_;                // the function whose body is read; empty outside of functions
+  std::string function_text_;                // its readable name; empty until it is needed
+  std::string line_;                         // "at tree.cu:45 "; empty if no line is known
+  std::uint64_t number_ = 0;                 // the number of the call whose arguments are read; 0: no such call
+  bool uses_[std::size(served_names)] = {};  // whether a call of the name has got a place
+  std::set<std::uint64_t> numbers_;          // of places_
   std::vector<program_place> places_;
+  std::string body_;  // the new text, up to `copied_` in the old one
+  std::size_t copied_ = 0;
 };
 
 struct noted {
@@ -192,7 +266,9 @@ void note_places(std::vector<program_place> const& places) {
 }
 
 char const* text_of_place(std::uint64_t number) {
-  std::lock_guard const held{all().lock};
+  // exit() may be called where this thread holds the lock, as by a handler of Ctrl-C. The place then has no text.
+  std::unique_lock const held{all().lock, std::try_to_lock};
+  if (!held.owns_lock()) return nullptr;
   auto const found = all().texts.find(number);
   return found == all().texts.end() ? nullptr : found->second.c_str();
 }

@@ -19,8 +19,9 @@ struct placed_ptx {
   std::vector<program_place> places;
 };
 
-/// @return The text as renamed() makes it, but each function calls malloc and free by a small function of its own place, which passes the
-/// place's number on to device_malloc::malloc_at_name and its like. Initial values of variables have the plain names of renamed().
+/// @return The text as renamed() makes it, but each call goes to device_malloc::malloc_at_name or its like, and its last argument is the
+/// number of its place. Where a name is not called, as in initial values of variables, it is the plain one of renamed(). All names of a
+/// function are plain if the text declares it with arguments other than those of served_names.
 [[nodiscard]] placed_ptx placed(std::string_view ptx);
 
 /// Keeps the texts of places until the process ends. Any thread.

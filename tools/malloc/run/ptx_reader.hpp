@@ -50,7 +50,7 @@ class ptx_reader {
       } else if (text_.compare(at_, 2, "/*") == 0) {
         at_ = past("*/", at_ + 2) - 1;
       } else if (c == '"') {
-        at_ = end_of_string(at_ + 1) - 1;
+        at_ = past("\"", at_ + 1) - 1;  // a backslash means nothing in a string of PTX
       } else if (c != ' ' && c != '\t' && c != '\n' && c != '\r' && c != '\0') {
         return;
       }
@@ -61,17 +61,6 @@ class ptx_reader {
   [[nodiscard]] std::size_t past(std::string_view what, std::size_t from) const {
     std::size_t const found = text_.find(what, from);
     return found == std::string_view::npos ? text_.size() : found + what.size();
-  }
-
-  [[nodiscard]] std::size_t end_of_string(std::size_t at) const {
-    for (; at < text_.size(); ++at) {
-      if (text_[at] == '\\') {
-        ++at;
-      } else if (text_[at] == '"') {
-        return at + 1;
-      }
-    }
-    return text_.size();
   }
 
   std::string_view text_;
