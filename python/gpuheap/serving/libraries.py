@@ -14,7 +14,7 @@ from gpuheap.paths import Layout
 LIBRARY = "libgpuheap_run.so"
 PLAIN = TOOLKIT  # the name that leaves the program's malloc to CUDA: there is no provider
 KINDS = {"release": DEFAULT, "hardened": "hardened", "checked": "checked"}  # GPUHEAP_KIND: the default allocator in each kind of heap
-_VERSION = 3  # the version of the table in tools/malloc/provider.hpp
+_VERSION = 4  # the version of the table in tools/malloc/provider.hpp
 
 
 class _Head(ctypes.Structure):
