@@ -8,12 +8,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-case ${1:-} in
-  '' | *[!0-9.]*)
-    echo "usage: scripts/measure.sh MINUTES [FOLDER [CMAKE_OPTION...]]" >&2
-    exit 2
-    ;;
-esac
+if ! [[ ${1:-} =~ ^[0-9]+(\.[0-9]+)?$ ]]; then
+  printf "scripts/measure.sh: '%s' is not a number of minutes: usage: scripts/measure.sh MINUTES [FOLDER [CMAKE_OPTION...]]\n" "${1:-}" >&2
+  exit 2
+fi
 minutes=$1 folder=${2:-build/tables}
 export PYTHONPATH=$PWD/python PYTHONUNBUFFERED=1
 targets=(gpuheap-bench gpuheap_host gpuheap_host_merging benchmarks/programs/all tools/host/all)

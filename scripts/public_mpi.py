@@ -122,7 +122,11 @@ def take_compiled(file: Path, rows: list[dict[str, str]]) -> int:
     if not file.is_file():
         print(f"error: {file} is not there: compile.sh of --keep prints it", file=sys.stderr)
         return 2
-    said = dict(line.split() for line in file.read_text().splitlines())
+    try:
+        said = dict(line.split() for line in file.read_text().splitlines())
+    except (OSError, ValueError):
+        print(f"error: {file} is not a list of two words a line: compile.sh of --keep prints it", file=sys.stderr)
+        return 2
     found = {(row["repository"], row["path"]): {"nvcc": said[name_of(row)]} for row in rows if name_of(row) in said}
     record(found)
     wrong = [path for (_, path), is_now in found.items() if is_now["nvcc"] != "object"]

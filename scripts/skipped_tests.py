@@ -27,7 +27,12 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2
-    for reason, number in reasons(Path(arguments[0])).most_common():
+    try:
+        found = reasons(Path(arguments[0]))
+    except (OSError, ElementTree.ParseError) as error:
+        print(f"{arguments[0]} is not readable as the result of ctest --output-junit ({error}): run the tests again", file=sys.stderr)
+        return 2
+    for reason, number in found.most_common():
         print(f"{reason} ({number} of the C++ tests)")
     return 0
 

@@ -166,6 +166,9 @@ def main(arguments: list[str]) -> int:
         # The reader of a pipe left, as `head` does. Output goes to /dev/null, so that Python does not try to write the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return INTERRUPTED
+    except OSError as error:
+        print(f"{name}: {error.filename or command[0]}: {error.strerror}: name a program that can run, and a log that can be written", file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

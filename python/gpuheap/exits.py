@@ -80,8 +80,11 @@ def _code_of(command: Callable[[], object]) -> int:
     except OSError as error:
         from gpuheap.files import words_of
 
-        gone = isinstance(error, FileNotFoundError) and error.filename is None  # the system's error if the current folder was deleted
-        return _complain("the current folder was removed: change to another one" if gone else words_of(error))
+        if error.filename is None and isinstance(error, FileNotFoundError):  # the system's error if the current folder was deleted
+            return _complain("the current folder was removed: change to another one")
+        # gpuheap.files names each file that it cannot write, so that an error without a name is one of standard output.
+        unnamed = error.filename is None and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+        return _complain(f"{'standard output cannot be written: ' if unnamed else ''}{words_of(error)}")
     except RuntimeError as error:
         # Path.resolve() turns the system's error about a loop of symbolic links into a RuntimeError.
         loop = error.__context__

@@ -199,6 +199,32 @@ def test_options_are_told_and_unknown_ones_are_refused_in_a_line(command: str, s
     assert len(refused.stderr.splitlines()) == 1 and "'--quick'" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("file", "arguments"),
+    [("demo", [""]), ("demo", ["", "x"]), ("scripts/measure.sh", ["."]), ("scripts/measure.sh", ["1.2.3"]), ("scripts/measure.sh", [""])],
+)
+def test_arguments_that_mean_nothing_start_nothing(tmp_path: Path, file: str, arguments: list[str]) -> None:
+    copy = tmp_path / file  # without the rest of the checkout, so that nothing can be built
+    copy.parent.mkdir(exist_ok=True)
+    shutil.copy(ROOT / file, copy)
+    ran = subprocess.run(["bash", str(copy), *arguments], capture_output=True, text=True, cwd=tmp_path)
+    assert ran.returncode == 2 and ran.stderr.startswith((f"./{file}: unknown option", f"{file}: '")) and len(ran.stderr.splitlines()) == 1, ran.stderr
+
+
+def test_a_step_that_cannot_begin_is_told_in_a_line(tmp_path: Path) -> None:
+    for log, command in ((tmp_path / "log", str(tmp_path / "none")), (tmp_path / "none" / "log", "true"), (tmp_path / "log", str(tmp_path))):
+        begun = start(log, command)
+        out, errors = begun.communicate(timeout=30)
+        assert (out, begun.returncode, len(errors.splitlines())) == ("", 2, 1) and errors.startswith(f"counting: {tmp_path}"), errors
+
+
+def test_a_broken_result_of_ctest_is_told_in_a_line(tmp_path: Path) -> None:
+    (tmp_path / "half.xml").write_text("<testsuite><testcase")
+    for name in ("half.xml", "none.xml"):
+        ran = subprocess.run([sys.executable, ROOT / "scripts" / "skipped_tests.py", tmp_path / name], capture_output=True, text=True)
+        assert ran.returncode == 2 and ran.stderr.startswith(f"{tmp_path / name} is not readable") and len(ran.stderr.splitlines()) == 1, ran.stderr
+
+
 def test_each_skip_is_told_once_and_gets_its_number_of_python_tests(tmp_path: Path) -> None:
     reasons = ("the tool: not built: build it (5", "the tool: old: build it (2", "a browser: none (1")
     (tmp_path / "pytest.log").write_text("".join(f"skipped: {reason} of the Python tests)\n" for reason in reasons))

@@ -194,7 +194,7 @@ def test_odd_words_are_one_line(checkout: Checkout, error_line: ErrorLine) -> No
 
 def test_output_that_nobody_takes(checkout: Checkout) -> None:
     full = shell(checkout, "gpuheap list > /dev/full")
-    assert (full.returncode, full.stderr) == (2, "gpuheap: no space left on device: free some space\n")
+    assert (full.returncode, full.stderr) == (2, "gpuheap: standard output cannot be written: no space left on device: free some space\n")
     for command in ("list", "list --json", "bench mini -a sharded_spans"):
         left = shell(checkout, f"gpuheap {command} | true; exit ${{PIPESTATUS[0]}}")
         assert (left.returncode in (0, 1), left.stderr) == (True, ""), left

@@ -165,6 +165,14 @@ def test_a_folders_name_does_nothing_to_the_terminal(checkout: Checkout, tmp_pat
     assert "\\x1b[31mred" in ran.stdout and "\x1b" not in ran.stdout
 
 
+@pytest.mark.parametrize("columns", ["0", "00", ""])
+def test_a_terminal_of_unknown_width_gets_all_of_the_output(checkout: Checkout, columns: str) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "gpuheap", "list"], cwd=checkout.root, env={**checkout.variables(), "COLUMNS": columns}, capture_output=True, text=True
+    )
+    assert ran.returncode == 0 and "sharded_spans" in ran.stdout, ran.stderr
+
+
 def test_outside_a_checkout(checkout: Checkout, tmp_path: Path, error_line: ErrorLine) -> None:
     checkout.environment = {"GPUHEAP_ROOT": str(tmp_path / "elsewhere")}
     assert "holds no benchmarks/suites" in error_line(checkout.gpuheap("bench", "mini"))

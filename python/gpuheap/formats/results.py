@@ -23,6 +23,7 @@ RUNS_COLUMN = "values"  # each run's value; tables of earlier versions lack it
 HEADER = ",".join([*COLUMNS, RUNS_COLUMN]) + "\n"
 ELSEWHERE = "name another folder with --output"  # for tables that cannot be written
 EXPLAINING = ("reason", "reached")  # keys of `parameter` that describe an outcome, and are no part of the point
+MOST_RUNS = 1_000_000  # ten times what the executable accepts
 
 _NUMBERS = ("mean", "median", "stddev", "p5", "p95", "min", "max")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -222,6 +223,8 @@ def parse_row(line: str, has_values: bool = True) -> Row:
     _check_metric(cell["metric"], cell["unit"], may_be_empty=not ok)
     numbers = _numbers(cell, required=ok)
     runs = _whole(cell["runs"], "runs")
+    if runs > MOST_RUNS:  # the value of equal runs is written once and kept for each run
+        raise ValueError(f"runs is {runs}, expected at most {MOST_RUNS}")
     if (numbers is None) != (runs == 0):
         raise ValueError(f"runs is {runs}, which does not fit the numbers")
     return Row(
@@ -404,6 +407,8 @@ def _values_text(values: Sequence[float]) -> str:
 def _whole(text: str, name: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise ValueError(f"{name} is '{text}', expected a whole number")
+    if len(text) > 20 or int(text) >= 1 << 64:
+        raise ValueError(f"{name} is '{text[:20]}{'...' if len(text) > 20 else ''}', expected a number of 64 bits")
     return int(text)
 
 

@@ -114,9 +114,9 @@ def _fill(filled: NDArray[np.float64], steps: NDArray[np.float64], part: Part, c
 def lines(summary: Summary, most_groups: int) -> list[str]:
     """The lines of a summary for a terminal."""
     s = summary
-    largest = format_bytes(s.largest_gap)
+    largest, file = format_bytes(s.largest_gap), printable(str(s.dump.path))
     found = [
-        f"{printable(str(s.dump.path))}: {format_count(s.blocks)} live blocks, {format_bytes(s.bytes)}, in a heap of {format_bytes(s.dump.heap_bytes)} ({s.dump.allocator})",
+        f"{file}: {format_count(s.blocks)} live blocks, {format_bytes(s.bytes)}, in a heap of {format_bytes(s.dump.heap_bytes)} ({s.dump.allocator})",
         f"they span {format_bytes(s.span_bytes)} with {format_count(s.gaps)} gaps, the largest of {largest}: {s.unused:.1%} of the span is in no block",
     ]
     found += _table([(format_bytes(g.bytes), f"{g.blocks:,} blocks", g.name) for g in s.groups[:most_groups]])
