@@ -2,103 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from served_steps import BUILT, LIBRARY, NVCC, STEPS, TOOLKIT, Bench
+from served_steps import IMAGE, LIBRARY, NVCC, PROGRAM, STEPS, Bench, Compile, is_whole, needs_the_tool
 
-NOT_BUILT = "the tool `gpuheap run`: not built, or no libnvJitLink.so.13: install the CUDA toolkit, 13.0 or newer, then ./test"
-pytestmark = pytest.mark.skipif(not all(file.exists() for file in (LIBRARY, STEPS, TOOLKIT / "libnvJitLink.so.13")), reason=NOT_BUILT)
+pytestmark = needs_the_tool
 
-PROGRAM = """
-#include <cstdlib>
-struct node { node* next; int value; };
-struct alignas(128) wide { int values[32]; };
-static __device__ int hits;
-__constant__ int scale = 3;
-__managed__ int shared_value = 7;
-__device__ int free_count = 0, my_malloc = 1;  // names that hold the others
-static __global__ void hidden(node** out) { out[0] = new node{nullptr, scale}; atomicAdd(&hits, 1); }
-extern "C" __global__ void make(node** out) { out[threadIdx.x] = static_cast<node*>(malloc(sizeof(node))); my_malloc += 1; }
-extern "C" __global__ void drop(node** in) { free(in[threadIdx.x]); free_count += 1; shared_value = 9; }
-#ifdef WIDE
-extern "C" __global__ void wides(wide** out) { *out = new wide; }
-#endif
-void call(node** p) { hidden<<<1, 1>>>(p); }
-"""
 OTHER = 'extern "C" __global__ void other(int* p) { *p = 1; }\n'
 PART = 'extern __device__ int twice(int); extern "C" __global__ void part(int** p) { *p = static_cast<int*>(malloc(4)); **p = twice(2); }\n'
 HELPER = "__device__ int twice(int a) { return 2 * a; }\n"
-IMAGE = """
-#include <cstddef>
-extern "C" {
-__constant__ unsigned long long* gpuheap_malloc_state;
-__device__ __attribute__((used)) void* gpuheap_malloc(size_t bytes) {
-  return gpuheap_malloc_state ? reinterpret_cast<void*>(atomicAdd(gpuheap_malloc_state, bytes)) : nullptr;
-}
-__device__ __attribute__((used)) void gpuheap_free(void*) {}
-__device__ __attribute__((used)) void* gpuheap_malloc_at(size_t bytes, unsigned long long place) { return gpuheap_malloc(bytes + place); }
-__device__ __attribute__((used)) void* gpuheap_aligned_malloc_at(size_t bytes, size_t, unsigned long long place) { return gpuheap_malloc(bytes + place); }
-__device__ __attribute__((used)) void gpuheap_free_at(void*, unsigned long long) {}
-#ifndef WITHOUT_ALIGNED
-__device__ __attribute__((used)) void* gpuheap_aligned_malloc(size_t bytes, size_t alignment) { return gpuheap_malloc(bytes + alignment); }
-#endif
-}
-"""
-Compile = Callable[..., Path]
-
-
-@pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Compile:
-    """Fat binaries of nvcc; each is made once."""
-    folder = tmp_path_factory.mktemp("compiled")
-    made: dict[tuple[str, ...], Path] = {}
-
-    def compile_it(source: str, *options: str) -> Path:
-        key = (source, *options)
-        if key not in made:
-            file = folder / f"{len(made)}.cu"
-            file.write_text(source)
-            made[key] = file.with_suffix(".out")
-            form = [] if any(option in ("-ptx", "-cubin") for option in options) else ["-fatbin"]
-            subprocess.run([str(NVCC), "-std=c++17", *form, *options, "-o", str(made[key]), str(file)], check=True, capture_output=True)
-        return made[key]
-
-    return compile_it
-
-
-@pytest.fixture
-def bench(tmp_path: Path, compiled: Compile) -> Bench:
-    (tmp_path / "providers").mkdir()
-    for name in ("sharded_spans", "gallatin"):
-        shutil.copy(BUILT / "run" / "libgpuheap_malloc_double.so", tmp_path / "providers" / f"libgpuheap_malloc_{name}.so")
-    return Bench(tmp_path, compiled(IMAGE, "-rdc=true", "-arch=sm_90"))
-
-
-def whole(symbols: dict[str, tuple[str, str]]) -> bool:
-    """Whether linked code has all of PROGRAM, and nothing of CUDA's malloc."""
-    names = {name for name, (state, _) in symbols.items() if state == "DEF"}
-    wanted = {"make", "drop", "scale", "shared_value", "free_count", "my_malloc", "gpuheap_malloc", "gpuheap_free", "gpuheap_malloc_state"}
-    return wanted <= names and any("hidden" in name for name in names) and any("hits" in name for name in names) and not {"malloc", "free"} & set(symbols)
-
-
 @pytest.mark.parametrize("way", ["dlsym", "lookup", "per-thread"])
 def test_a_library_is_linked_and_its_state_written_before_the_first_launch(bench: Bench, compiled: Compile, way: str) -> None:
     ran = bench.served(way, "context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "launch=drop")
     assert (ran.stdout, ran.stderr, ran.returncode) == ("done\n", "", 0)
-    assert whole(bench.symbols())
+    assert is_whole(bench.symbols())
     assert bench.log("^launch") == ["launch make of cubin, state 1", "launch drop of cubin, state 1"]
     assert bench.log(name="provider.log") == ["make 1, limit 0"]
     assert len(bench.log("^link$")) == 1 and len(bench.log("^load cubin$")) == 1
@@ -109,7 +36,7 @@ def test_a_library_is_linked_and_its_state_written_before_the_first_launch(bench
 def test_every_way_to_load_and_every_packing(bench: Bench, compiled: Compile, step: str, form: list[str]) -> None:
     ran = bench.served("context", f"{step}={compiled(PROGRAM, *form)}", "launch=make")
     assert (ran.stdout, ran.stderr) == ("done\n", "")
-    assert whole(bench.symbols()) and bench.log("^launch") == ["launch make of cubin, state 1"]
+    assert is_whole(bench.symbols()) and bench.log("^launch") == ["launch make of cubin, state 1"]
 
 
 @pytest.mark.parametrize(
@@ -121,119 +48,18 @@ def test_every_way_to_load_and_every_packing(bench: Bench, compiled: Compile, st
 def test_every_build_of_a_program(bench: Bench, compiled: Compile, options: list[str]) -> None:
     ran = bench.served("context", f"library={compiled(PROGRAM, *options)}", "launch=make")
     assert (ran.stdout, ran.stderr) == ("done\n", "")
-    assert whole(bench.symbols())
+    assert is_whole(bench.symbols())
     if "-maxrregcount=40" in options:
         assert bench.log("^link option") == ["link option 0 = 40", "link option 7 = 1", "link option 13 = 1"]
     if "-G" in options:
         assert "link option 11 = 1" in bench.log()
 
 
-def number_of_place(text: str) -> int:
-    digest = hashlib.sha256(len(text).to_bytes(8, "little") + text.encode()).digest()
-    return (int.from_bytes(digest[:8], "big") >> 2) + 1
-
-
-@pytest.mark.parametrize("options", [[], ["-lineinfo"], ["-G"], ["-rdc=true"], ["-DWIDE", "-lineinfo"]], ids=["plain", "lines", "debug", "rdc", "wide"])
-def test_an_allocator_that_takes_places_is_called_with_them(bench: Bench, compiled: Compile, options: list[str]) -> None:
-    program = compiled(PROGRAM, "-arch=sm_90", *options)
-    line = {word: 1 + next(i for i, text in enumerate(PROGRAM.splitlines()) if word in text) for word in ("malloc(", "free(", "new node", "new wide")}
-    functions = {"malloc(": "make", "free(": "drop", "new node": "hidden(node**)", **({"new wide": "wides"} if "-DWIDE" in options else {})}
-    has_lines = bool({"-lineinfo", "-G"} & set(options))
-    texts = [(f"at {program.stem}.cu:{line[word]} " if has_lines else "") + f"in {name}" for word, name in functions.items()]
-    numbers = [number_of_place(text) for text in texts]
-    steps = ("context", f"library={program}", "launch=make")
-    for links in (1, 0):  # the second process finds the code in the cache
-        ran = bench.served(*steps, PROVIDER_PLACES=",".join(str(number) for number in [*numbers, 1]), GPUHEAP_RUN_CACHE=str(bench.folder / "kept"))
-        assert len(bench.log("^link$")) == links
-        assert (ran.stdout, ran.returncode) == ("done\n", 0)
-        told = [re.sub(r"^gpuheap: device 0 \(.*?\): ", "", text) for text in ran.stderr.splitlines()]
-        assert told == [*texts, "no such place", f"{len(texts) + 1} misuses of the heap's blocks found"]
-    assert whole(bench.symbols() | dict.fromkeys(("gpuheap_malloc", "gpuheap_free"), ("DEF", "FUNC")))  # without places nothing calls these
-    called = ["gpuheap_malloc_at", "gpuheap_free_at", *(["gpuheap_aligned_malloc_at"] if "-DWIDE" in options else [])]
-    assert all(bench.symbols()[name] == ("DEF", "FUNC") for name in called)
-    code = (bench.folder / "code" / "1.cubin").read_bytes()
-    for number in numbers:
-        assert {half in code for half in struct.unpack("4s4s", number.to_bytes(8, "little"))} == {True}
-
-
-# ptxas must take what is made of all forms of a call.
-CALLS = """.version 8.0
-.target sm_75
-.address_size 64
-.extern .func (.param .b64 r) malloc (.param .b64 p);
-.extern .func free (.param .b64 p);
-.file 1 "C:\\dir\\"
-.visible .func (.param .b64 free) labels(.param .b64 malloc) {
-  .reg .b64 %rd<9>;
-  ld.param.b64 %rd1, [malloc];
-  bra free_it;
-  free_it: st.param.b64 [free], %rd1;
-  ret;
-}
-.visible .entry make(.param .b64 free) {
-  .extern .func (.param .b64 r) malloc (.param .b64 p);
-  .reg .b64 %rd<9>;
-  .reg .pred %p<3>;
-  .loc 1 3 1
-  ld.param.b64 %rd1, [free];
-  setp.eq.u64 %p1, %rd1, 0;
-  @%p1 call (%rd2), malloc, (%rd1);
-  .loc 1 4 1
-  call.uni (%rd3), malloc, (8);
-  { .param .b64 a; .param .b64 r; st.param.b64 [a], %rd2; call.uni (r), malloc, (a); ld.param.b64 %rd4, [r]; }
-  st.global.u64 [%rd1], %rd4;
-  ret;
-}
-.visible .entry drop() {
-  .reg .b64 free, malloc;
-  mov.b64 free, 5;
-  .loc 1 7 1
-  add.u64 malloc, free, 1;
-  st.global.u64 [malloc], free;
-  ret;
-}
-.visible .entry last() { call free, (0); ret; }
-"""
-OTHER_ARGUMENTS = """.version 8.0
-.target sm_75
-.address_size 64
-.extern .func (.param .align 8 .b8 r[8]) malloc (.param .align 8 .b8 p[8]);
-.visible .entry make() { .param .align 8 .b8 a[8]; .param .align 8 .b8 r[8]; st.param.b64 [a], 8; call.uni (r), malloc, (a); ret; }
-"""
-
-
-@pytest.mark.parametrize(("text", "called"), [(CALLS, {"gpuheap_malloc_at", "gpuheap_free_at"}), (OTHER_ARGUMENTS, {"gpuheap_malloc"})], ids=["forms", "other arguments"])
-def test_every_form_of_a_call_is_linked_with_places(bench: Bench, text: str, called: set[str]) -> None:
-    file = bench.folder / "calls.ptx"
-    file.write_text(text)
-    ran = bench.served("context", f"module={file}", "launch=make", PROVIDER_PLACES="1")
-    assert (ran.stdout, ran.returncode) == ("done\n", 0)
-    assert [line for line in ran.stderr.splitlines() if "keeps CUDA's malloc" in line] == []
-    symbols = bench.symbols()
-    assert called <= {name for name, (state, _) in symbols.items() if state == "DEF"}
-    assert not {"malloc", "free"} & set(symbols)
-
-
-def test_many_places_take_little_time(bench: Bench) -> None:
-    one = "{ .param .b64 a; .param .b64 r; st.param.b64 [a], 8; call.uni (r), malloc, (a); }\n"
-    calls = "".join(f".loc 1 {line} 1\n{one}" for line in range(1, 21))
-    kernels = "".join(f".visible .entry k{i}() {{\n{calls}ret;\n}}\n" for i in range(100))
-    file = bench.folder / "many.ptx"
-    file.write_text(CALLS.split(".file")[0] + '.file 1 "many.cu"\n' + kernels)
-    seconds = []
-    for places in ({}, {"PROVIDER_PLACES": "1"}):
-        begin = time.monotonic()
-        bench.served("context", f"module={file}", "launch=k0", **places)
-        seconds.append(time.monotonic() - begin)
-    assert bench.symbols()["gpuheap_malloc_at"] == ("DEF", "FUNC")
-    assert seconds[1] < 3 * seconds[0] + 2
-
-
 @pytest.mark.parametrize("form", [["-arch=sm_90"], ["-ptx", "-arch=sm_90"], ["-maxrregcount=32", "-arch=sm_90"]], ids=["fat", "text", "noted by nvcc"])
 def test_what_a_program_asks_of_the_compiler_holds_for_its_ptx(bench: Bench, compiled: Compile, form: list[str]) -> None:
     ran = bench.served("context", f"options={compiled(PROGRAM, *form)}", "launch=make")
     assert (ran.stdout, ran.stderr) == ("logs '' of 0, '' of 0\ndone\n", "")
-    assert whole(bench.symbols())
+    assert is_whole(bench.symbols())
     least = 32 if "-maxrregcount=32" in form else 40
     assert sorted(bench.log("^link option")) == ["link option 0 = " + str(least), "link option 13 = 1", "link option 7 = 2"]
 
@@ -254,13 +80,13 @@ def test_other_devices(bench: Bench, compiled: Compile, architecture: str) -> No
         PROVIDER_IMAGE=str(image),
     )
     assert (ran.stdout, ran.stderr) == ("done\n", "")
-    assert whole(bench.symbols())
+    assert is_whole(bench.symbols())
 
 
 def test_ptx_alone(bench: Bench, compiled: Compile) -> None:
     ran = bench.served("context", f"module={compiled(PROGRAM, '-ptx', '-arch=sm_90')}", "launch=make")
     assert (ran.stdout, ran.stderr) == ("done\n", "")
-    assert whole(bench.symbols())
+    assert is_whole(bench.symbols())
 
 
 def test_a_linked_image_is_made_of_its_parts(bench: Bench, compiled: Compile) -> None:
@@ -522,7 +348,7 @@ def test_the_command_gives_the_programs_output_and_exit_code(bench: Bench, compi
 def test_linked_code_is_kept_on_disk(bench: Bench, compiled: Compile) -> None:
     steps = [str(STEPS), "context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make"]
     assert bench.gpuheap(*steps).stdout == "done\n" and len(bench.log("^link$")) == 1
-    assert bench.gpuheap(*steps).stdout == "done\n" and bench.log("^link$") == [] and whole(bench.symbols())
+    assert bench.gpuheap(*steps).stdout == "done\n" and bench.log("^link$") == [] and is_whole(bench.symbols())
     assert bench.gpuheap("--no-cache", *steps).stdout == "done\n" and len(bench.log("^link$")) == 1
     # Another driver, device or allocator's image is another link; a damaged file is none.
     assert bench.gpuheap(*steps, DOUBLE_VERSION="13010").stdout == "done\n" and len(bench.log("^link$")) == 1
