@@ -35,7 +35,11 @@ def end_with(command: Callable[[], object]) -> NoReturn:
     sys.exit(code)
 
 
+_interrupted = threading.Event()
+
+
 def _interrupt(*_: object) -> None:
+    _interrupted.set()
     raise KeyboardInterrupt
 
 
@@ -93,6 +97,12 @@ def _code_of(command: Callable[[], object]) -> int:
         from gpuheap.files import words_of
 
         return _complain(words_of(loop))
+    except ImportError:
+        # The compiled code of a package may turn an interruption of its import into this error, as numpy's does.
+        if not _interrupted.is_set():
+            raise
+        _flush_output()
+        return EXIT_INTERRUPTED
     except MemoryError:
         return _complain("there is not enough memory for that")
     except Exception as error:

@@ -254,6 +254,18 @@ def test_an_interruption_at_any_moment_shows_no_traceback(checkout: Checkout, nu
     assert process.returncode in (130, -number, -signal.SIGINT), out
 
 
+def test_an_interruption_that_an_import_turns_into_its_own_error_is_one() -> None:
+    program = (
+        "import signal; from gpuheap.exits import end_with\n"
+        "def command():\n"
+        "    try: signal.raise_signal(signal.SIGTERM)\n"
+        "    except KeyboardInterrupt: raise ImportError('failed to import') from None\n"
+        "end_with(command)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY / "python", capture_output=True, text=True, timeout=15, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
+
+
 @pytest.mark.parametrize(
     ("number", "ctrl_c"),
     [*((number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)), (signal.SIGTERM, signal.SIG_IGN)],
