@@ -136,7 +136,8 @@ namespace detail {
   return text_of(" with the tag %llu", static_cast<unsigned long long>(tag.number()));
 }
 
-// What the tags of a finding say, each as tag_text() does: of the memory block, of its first free, and of the free that found the misuse.
+// The texts of a finding's three tags, each made by tag_text(): the tag of the memory block, that of its first free, and that of the free
+// that found the misuse.
 struct misuse_places {
   std::string asked, freed, found;
 };

@@ -66,7 +66,7 @@ std::uint64_t number_of(std::string const& text) {
   return (number >> 2) + 1;
 }
 
-// What the text says in any place, also behind the functions.
+// Facts that a text may state behind the functions that need them, so that a first pass reads them.
 struct text_facts {
   std::map<std::string, std::string, std::less<>> files;  // by number: the names of the files of .file directives, without their folders
   bool fits[std::size(served_names)];                     // whether each declaration of the name takes the arguments of served_names
