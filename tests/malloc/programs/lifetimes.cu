@@ -8,6 +8,7 @@
 //   leak         leaves 5 blocks of 100 B and one of 3 MiB
 //   fill BYTES   asks for BYTES in blocks of 1 MiB by two launches, and says how many each got
 //   foreign      frees pointers that are no blocks
+//   devices      blocks on every device of the machine, by turns, and once more after a reset of each
 // Ends with 0 if all went well.
 #include <sys/wait.h>
 #include <unistd.h>
@@ -213,12 +214,26 @@ void foreign() {
   require_ok("foreign pointers");
 }
 
+void devices() {
+  int count = 0;
+  require(cudaGetDeviceCount(&count) == cudaSuccess && count > 0, "the devices are counted");
+  for (int round = 0; round < 3; ++round) {
+    for (int device = 0; device < count; ++device) {
+      require(cudaSetDevice(device) == cudaSuccess, "a device is chosen");
+      if (round == 2) require(cudaDeviceReset() == cudaSuccess, "a device is reset");
+      blocks();
+    }
+  }
+  (void)cudaSetDevice(0);
+}
+
 void run(std::string const& mode, unsigned long long bytes) {
   if (mode == "blocks") return blocks();
   if (mode == "streams") return streams();
   if (mode == "graph") return graph();
   if (mode == "launches") return launches();
   if (mode == "foreign") return foreign();
+  if (mode == "devices") return devices();
   if (mode == "fill") return fill(bytes);
   if (mode == "leak") {
     leave<<<1, 32>>>();
