@@ -125,17 +125,18 @@ function(gpuheap_compile_together target number)
 endfunction()
 
 # gpuheap_add_test(NAME name BACKEND host|cuda SOURCES files... [LIBRARIES targets...] [LABELS labels...] [TIMEOUT seconds] [ONE_PROCESS] [DEFAULT_ALLOCATOR]
-#                  [WITHOUT_PRELUDE] [SLOW])
+#                  [WITHOUT_PRELUDE] [SLOW] [ALONE filter])
 # A GoogleTest program of one backend, named <backend>_<name>. Each of its tests is a ctest test <backend>.<name>.<Suite>.<Case>; with
 # ONE_PROCESS, the whole program is one ctest test. CUDA tests carry the label `gpu`: they need a device to run, but not to compile.
 # TIMEOUT (default 120): the limit for one ctest test.
+# ALONE: a GoogleTest filter of the tests that take most of a GPU's memory. On a GPU, no other test runs beside one of them.
 # DEFAULT_ALLOCATOR: for sources that make heaps without naming an allocator. All other sources compile without the default allocator, and
 # so are not compiled again when it changes.
 # WITHOUT_PRELUDE: for sources that define something before they include the heap. All other simulated tests use the headers that
 # tests/CMakeLists.txt precompiles.
 # SLOW: for tests that take long to build. The target fast_tests, for ./test --fast, builds all other simulated tests.
 function(gpuheap_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "ONE_PROCESS;DEFAULT_ALLOCATOR;WITHOUT_PRELUDE;SLOW" "NAME;BACKEND;TIMEOUT" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "ONE_PROCESS;DEFAULT_ALLOCATOR;WITHOUT_PRELUDE;SLOW" "NAME;BACKEND;TIMEOUT;ALONE" "SOURCES;LIBRARIES;LABELS")
   set(target ${arg_BACKEND}_${arg_NAME})
   gpuheap_backend_target(backend_library ${arg_BACKEND})
   gpuheap_backend_sources(sources ${arg_BACKEND} ${arg_SOURCES})
@@ -168,6 +169,14 @@ function(gpuheap_add_test)
     add_test(NAME ${arg_BACKEND}.${arg_NAME} COMMAND ${target})
     set_tests_properties(${arg_BACKEND}.${arg_NAME} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
   else()
-    gtest_discover_tests(${target} TEST_PREFIX ${arg_BACKEND}.${arg_NAME}. DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+    set(prefix ${arg_BACKEND}.${arg_NAME}.)
+    set(others "")
+    if(arg_ALONE AND arg_BACKEND STREQUAL "cuda")
+      set(others TEST_FILTER "-${arg_ALONE}")
+      gtest_discover_tests(
+        ${target} TEST_PREFIX ${prefix} TEST_FILTER "${arg_ALONE}" TEST_LIST ${target}_ALONE DISCOVERY_MODE PRE_TEST
+        PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" RUN_SERIAL ON)
+    endif()
+    gtest_discover_tests(${target} TEST_PREFIX ${prefix} ${others} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
   endif()
 endfunction()
