@@ -34,6 +34,7 @@ from gpuheap.answers.standing import SUITES as STANDING
 from gpuheap.answers.standing import Standing, standing
 from gpuheap.answers.standing_view import with_score
 from gpuheap.catalogue import DEFAULT
+from gpuheap.errors import UserError
 from gpuheap.judging.evidence import Evidence
 from gpuheap.judging.judge import FAILS, Judged, judge_all
 from gpuheap.judging.pages import evaluation_of, page_of, with_summary
@@ -192,4 +193,8 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

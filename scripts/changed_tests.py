@@ -66,14 +66,24 @@ def note(build: Path, junit: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    match arguments:
-        case ["choose", build]:
-            choose(Path(build).resolve())
-        case ["passed", build, junit]:
-            note(Path(build).resolve(), Path(junit))
-        case _:
-            print(__doc__, file=sys.stderr)
-            return 2
+    try:
+        match arguments:
+            case ["choose", build]:
+                choose(Path(build).resolve())
+            case ["passed", build, junit]:
+                note(Path(build).resolve(), Path(junit))
+            case _:
+                print(__doc__, file=sys.stderr)
+                return 2
+    except subprocess.CalledProcessError as error:
+        print(f"error: ctest lists no tests of {arguments[1]}, which `cmake --preset` and a build make: {(error.stderr or '').strip()[:300]}", file=sys.stderr)
+        return 2
+    except ElementTree.ParseError as error:
+        print(f"error: {arguments[2]} is no result of ctest --output-junit: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
     return 0
 
 

@@ -61,7 +61,11 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     texts = {" ".join(words): described(words, command, context) for words, command, context in commands(typer.main.get_command(app))}
-    Path(arguments[0]).write_text(json.dumps(texts, indent=1))
+    try:
+        Path(arguments[0]).write_text(json.dumps(texts, indent=1))
+    except OSError as error:
+        print(f"error: cannot write {arguments[0]}: {error.strerror}", file=sys.stderr)
+        return 2
     return 0
 
 
