@@ -178,6 +178,9 @@ TEST(Serving, WrongRequestsEndIt) {
   EXPECT_NE(run({"--serve", "--summary"}).err.find("--serve: expected no other option"), std::string::npos);
 }
 
+// On a GPU tests always run in full.
+bool in_full(json const& description) { return description["backend"].text != "simulator" || test::in_full(); }
+
 // A case with points of a size for tests.
 struct small_case {
   std::string which;
@@ -193,8 +196,8 @@ class SmallCase : public testing::TestWithParam<small_case> {};
 // own, as all of them on all allocators take minutes.
 TEST_P(SmallCase, RunsOnEveryAllocator) {
   auto const& [which, all_points, briefly] = GetParam();
-  auto const& points = test::in_full() || briefly.empty() ? all_points : briefly;
   json const d = json_reader::read(run({"--describe"}).out.at(0));
+  auto const& points = in_full(d) || briefly.empty() ? all_points : briefly;
   std::vector<std::string> names;
   for (auto const& baseline : d["baselines"].items) names.push_back(baseline.text);
   for (auto const& allocator : d["allocators"].items) names.push_back(allocator["name"].text);
@@ -312,7 +315,7 @@ TEST(Cases, ATreeIsTheSameWhateverItsAllocator) {
     for (auto const& [name, threads] : builds) {
       std::string const how = std::string{"threads="} + threads;
       auto const f = run_case(name, allocator["name"].text,
-                              {"--point", how + ",scene=forest,triangles=3000,times_root=2000", "--runs", test::in_full() ? "2" : "1"});
+                              {"--point", how + ",scene=forest,triangles=3000,times_root=2000", "--runs", in_full(d) ? "2" : "1"});
       ASSERT_EQ(f.exit_code, 0) << f.err;
       json const result = json_reader::read(f.out.at(1));
       std::vector<double> facts;
