@@ -34,7 +34,7 @@ struct answers_null_when_full {
   static constexpr bool applies = !A::traits.overwrites;
   static void run() {
     heap_under_test<A> heap;
-    for (std::size_t const bytes : {scale<A>::heap_bytes / 2048, scale<A>::heap_bytes / 100}) {
+    for (std::size_t const bytes : {scale<A>::heap_bytes / num_blocks(2048), scale<A>::heap_bytes / 100}) {
       blocks_of<A> b(heap.ref(), scale<A>::heap_bytes / bytes + 100, bytes);
       b.malloc_all();
       std::size_t const failed_requests = b.failed_requests();
@@ -63,7 +63,8 @@ struct recovers_from_exhaustion {
     heap_under_test<A> heap;
     std::vector<unsigned> const served_new = sizes_served(heap);
     EXPECT_EQ(served_new[4], 1u) << "a new heap has no 16 bytes";
-    for (std::size_t const bytes : {scale<A>::heap_bytes / 8192, scale<A>::heap_bytes / 1000, scale<A>::heap_bytes / 37}) {
+    for (std::size_t const bytes :
+         {scale<A>::heap_bytes / num_blocks(8192), scale<A>::heap_bytes / num_blocks(1000), scale<A>::heap_bytes / 37}) {
       blocks_of<A> b(heap.ref(), scale<A>::heap_bytes / bytes + 50, bytes);
       b.malloc_all();
       EXPECT_GT(b.failed_requests(), 0u) << bytes << " bytes";
@@ -91,7 +92,7 @@ struct serves_from_a_full_heap_what_is_freed {
   static constexpr bool applies = gives_back<A> && A::traits.reuses_singly && !A::traits.process_wide;
   static void run() {
     heap_under_test<A> heap;
-    std::size_t const bytes = scale<A>::of_its_own(scale<A>::heap_bytes / 4096);
+    std::size_t const bytes = scale<A>::of_its_own(scale<A>::heap_bytes / num_blocks(4096));
     blocks_of<A> b(heap.ref(), scale<A>::heap_bytes / bytes + 10, bytes);
     b.malloc_all();
     ASSERT_GT(b.failed_requests(), 0u);

@@ -34,9 +34,10 @@ struct reuses_freed_memory {
   static constexpr bool applies = gives_back<A>;
   static void run() {
     heap_under_test<A> heap;
-    std::size_t const bytes = scale<A>::of_its_own(scale<A>::heap_bytes / 3 / scale<A>::threads);
+    std::size_t const count = num_blocks(scale<A>::threads);
+    std::size_t const bytes = scale<A>::of_its_own(scale<A>::heap_bytes / 3 / count);
     for (unsigned round = 0; round < 12; ++round) {
-      blocks_of<A> b(heap.ref(), scale<A>::threads, bytes);
+      blocks_of<A> b(heap.ref(), count, bytes);
       b.malloc_all();
       ASSERT_EQ(b.failed_requests(), 0u) << "round " << round;
       b.expect_sound(A::traits.min_alignment, heap.where());
@@ -55,7 +56,7 @@ struct serves_other_sizes_from_freed_memory {
     heap_under_test<A> heap;
     for (std::size_t bytes : {64, 4096, 16, 1024, 65536, 200}) {
       // A third of the heap, at most as many blocks as the machine runs in a moment.
-      std::size_t const count = std::min<std::size_t>(scale<A>::heap_bytes / 3 / bytes, 4 * scale<A>::threads);
+      std::size_t const count = std::min<std::size_t>(scale<A>::heap_bytes / 3 / bytes, num_blocks(4 * scale<A>::threads));
       blocks_of<A> b(heap.ref(), count, bytes);
       b.malloc_all();
       EXPECT_EQ(b.failed_requests(), 0u) << bytes << " bytes";
@@ -183,11 +184,12 @@ struct forgets_everything_on_reset {
     heap_under_test<A> heap;
     auto const ref = heap.ref();  // taken once: reset() must not invalidate it
     for (unsigned round = 0; round < 5; ++round) {
-      blocks_of<A> b(ref, scale<A>::threads, scale<A>::of_its_own(scale<A>::heap_bytes / 3 / scale<A>::threads));
+      std::size_t const count = num_blocks(scale<A>::threads);
+      blocks_of<A> b(ref, count, scale<A>::of_its_own(scale<A>::heap_bytes / 3 / count));
       b.malloc_all();
       ASSERT_EQ(b.failed_requests(), 0u) << "round " << round;
       b.expect_sound(A::traits.min_alignment, heap.where());
-      EXPECT_EQ(heap->stats().live_allocations, scale<A>::threads);
+      EXPECT_EQ(heap->stats().live_allocations, count);
       heap->reset();
       expect_all_freed(heap);
     }

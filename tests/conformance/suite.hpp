@@ -13,6 +13,7 @@
 
 #include "../support/blocks.hpp"
 #include "../support/rng.hpp"
+#include "../support/seeds.hpp"
 
 #include <gpuheap/heap.hpp>
 
@@ -29,6 +30,17 @@ using namespace gpuheap::literals;
 
 // The suite runs the same kernels on both machines, on fewer threads in the simulator.
 inline constexpr bool on_gpu = simt::has_builtin_heap;
+
+// Whether the allocator looks for a free chunk in a list of all chunks: in the simulator, its time grows with the square of the number of
+// blocks.
+#ifdef CONFORMANCE_WALKS_LISTS
+inline constexpr bool walks_lists = true;
+#else
+inline constexpr bool walks_lists = false;
+#endif
+
+// The number of blocks of a case that fills much of a heap: a quarter of `count` for allocators that walk lists, unless tests run in full.
+[[nodiscard]] inline simt::size_t num_blocks(simt::size_t count) { return walks_lists && !test::in_full() ? count / 4 : count; }
 
 // Sizes for an allocator. A process-wide heap has one size for the whole program, and the toolkit's is slow: less of everything.
 template <class A>

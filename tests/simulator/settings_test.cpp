@@ -39,13 +39,17 @@ TEST(Settings, ComeFromTheEnvironment) {
 TEST(Settings, LargeExplorationsRunAPartOfTheirSchedules) {
   unsetenv("GPUHEAP_SEEDS_PERCENT");
   EXPECT_EQ(num_seeds(2000), 2000u);
+  EXPECT_TRUE(in_full());
   variable const percent("GPUHEAP_SEEDS_PERCENT", "25");
   EXPECT_EQ(num_seeds(2000), 500u);
   EXPECT_EQ(num_seeds(60), 15u);
   EXPECT_EQ(num_seeds(12), 10u);
   EXPECT_EQ(num_seeds(3), 3u);
+  EXPECT_FALSE(in_full());
   variable const number("GPUHEAP_SEEDS", "7");
   EXPECT_EQ(num_seeds(40), 7u);
+  variable const all("GPUHEAP_SEEDS_PERCENT", "100");
+  EXPECT_TRUE(in_full());
 }
 
 TEST(Settings, RefuseWhatTheyDoNotKnow) {

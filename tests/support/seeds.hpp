@@ -1,4 +1,4 @@
-// The number of schedules that an exploration runs.
+// The number of schedules that an exploration runs, and whether tests that take long in the simulator run as a whole.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,12 @@ namespace test {
   char const* const percent = std::getenv("GPUHEAP_SEEDS_PERCENT");
   if (percent == nullptr) return otherwise;
   return std::max<std::uint64_t>(std::min(otherwise, fewest), otherwise * std::strtoull(percent, nullptr, 10) / 100);
+}
+
+// Whether tests that take long in the simulator have all their threads and blocks: not if GPUHEAP_SEEDS_PERCENT says less than 100.
+[[nodiscard]] inline bool in_full() {
+  char const* const percent = std::getenv("GPUHEAP_SEEDS_PERCENT");
+  return percent == nullptr || std::strtoull(percent, nullptr, 10) >= 100;
 }
 
 }  // namespace test
