@@ -31,6 +31,9 @@ TEST(VirtualQueueMutants, SegmentsThatGoEarlyAreFoundWithin20Seeds) {
 TEST(VirtualQueueMutants, OldRecordsAreFoundWithin2000Seeds) {
   expect_found(2000, [] { return segments_come_and_go<small_queue<list_of_old_records>>(16, 8, 12); });
 }
+TEST(VirtualQueueMutants, OldHintsAreFoundWithin20Seeds) {
+  expect_found(20, [] { return segments_come_and_go<small_queue<list_of_old_hints>>(16, 8, 12); });
+}
 TEST(VirtualQueueMutants, APlaceInTwoWordsIsFoundWithin500Seeds) {
   expect_found(500, [] { return segments_come_and_go<small_queue<list_of_two_words>>(16, 8, 12); });
 }

@@ -89,6 +89,16 @@ struct list_of_two_words : list_directory {
     throw std::runtime_error("a segment is not found");
   }
 };
+// A hint that is believed whatever segment it is of.
+struct list_of_old_hints : gpuheap::structures::basic_list_directory<2> {
+  using directory = gpuheap::structures::basic_list_directory<2>;
+  using directory::basic_list_directory;
+  template <class Storage>
+  simt::uint32_t find(simt::uint32_t segment, bool pops, Storage const& storage) const {
+    segment_place const there{ref{at->hints[segment % 2]}.load(simt::consume)};
+    return there.none() ? directory::find(segment, pops, storage) : there.block();
+  }
+};
 // Finished segments that only the last pop looks at.
 struct list_that_forgets : list_directory {
   using list_directory::list_directory;

@@ -48,7 +48,8 @@ namespace {
 
 template <class Directory>
 struct VirtualQueueIn : ::testing::Test {};
-using directories = ::testing::Types<array_directory, list_directory>;
+// The last one has few hints, so most searches follow the list.
+using directories = ::testing::Types<array_directory, list_directory, gpuheap::structures::basic_list_directory<2>>;
 TYPED_TEST_SUITE(VirtualQueueIn, directories);
 
 TYPED_TEST(VirtualQueueIn, IsAQueueWhoseSegmentsComeAndGo) {

@@ -54,6 +54,8 @@
 //   - Heaps may exceed 4 GiB, because positions count units. The published ones count bytes, in 31 or 32 bits.
 //   - A failed malloc returns nullptr, not the address of the pool's first byte. free refuses a pointer without a live header.
 //   - free does not change the hints: a hint at an absorbed header does no harm.
+//   - A free waits for the result of an atomic at its own header, by which it refuses a second free. The published free only reads and
+//     stores there. So the frees of C and CF take up to 1.4 times the published ones' time (docs/decisions/originals.md).
 #pragma once
 
 #include <gpuheap/allocator.hpp>

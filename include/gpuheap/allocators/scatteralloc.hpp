@@ -44,6 +44,9 @@
 //     2048 bytes never do so.
 //   - After the last super block, the first becomes active again. The number of the published active super block rises, falls only by
 //     chance, and never reaches that of the last super block.
+//   - A free has a fence, and waits for the atomic on the chunk's bit, by whose result it refuses a second free. Then it lowers the count.
+//     The published form has no fence, and for chunks of a larger size it does not wait for the bit. So a free in a launch of 1024 threads
+//     takes up to 1.5 times the published one's time (docs/decisions/originals.md).
 //   - The search for runs ends at the last page. The published one goes one word too far. The hint where runs end cannot fall below 0.
 //     Windows are handed out without a lock as long as there are free ones below all runs.
 //   - Pointers into the interior of a chunk are foreign. In the published form they name pieces of requests that a warp merged, which this

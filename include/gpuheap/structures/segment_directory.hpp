@@ -1,8 +1,9 @@
 // How a virtual queue (virtual_queue.hpp) finds its segments, and what a segment's block has beside its places.
 //
 //   array_directory   a ring of {number, block}. A segment leaves the ring when its last entry is popped
-//   list_directory    a linked list: each record names the next segment's block. A search begins at the first segment, at one whose number
-//                     is even, or at a recently used one. Segments leave in order, the last one only when there is a next one
+//   list_directory    a linked list: each record names the next segment's block. Hints lead to the latest segments at once. A search for
+//                     another segment begins at the first one or at a recently used one. Segments leave in order, the last one only when
+//                     there is a next one
 //
 // A search waits until the segment is there. The head of virtual_queue.hpp says for which threads.
 #pragma once
@@ -126,24 +127,24 @@ struct array_directory {
   [[nodiscard]] GPUHEAP_FN ref slot(simt::uint32_t segment) const { return ref{ring[segment & (capacity - 1)]}; }
 };
 
-// Finds segments in a linked list of records. Device, any thread. All directories of a pool lie less than 2^32 bytes apart.
-struct list_directory {
+// Finds segments in a linked list of records. Device, any thread. All directories of a pool lie less than 2^32 bytes apart. `Hints`, a
+// power of two: the number of segments, the latest ones, to which no search is needed.
+template <unsigned Hints>
+struct basic_list_directory {
   using ref = simt::global_ref<simt::uint64_t>;
-  static constexpr unsigned lg_stride = 1, num_stones = 512;
   // All words are segment_place. `first`: the first segment in the list. `last`: the last one, or the next segment's number without a block
-  // if the list is empty. `recent`: the segments of a recent push and of a recent pop. `stones`: those of the latest 1024 segments whose
-  // numbers are even.
+  // if the list is empty. `recent`: the segments that a search for a push and one for a pop have found. `hints`: the latest segments.
   struct words {
     alignas(32) simt::uint64_t first = 0;
     alignas(32) simt::uint64_t last = 0;
     alignas(32) simt::uint64_t recent[2] = {};
-    alignas(32) simt::uint64_t stones[num_stones] = {};
+    alignas(32) simt::uint64_t hints[Hints] = {};
   };
   words* at = nullptr;
 
   [[nodiscard]] GPUHEAP_HD static constexpr simt::size_t bytes_for(simt::uint32_t) { return sizeof(words); }
-  list_directory() = default;
-  GPUHEAP_HD list_directory(void* memory, simt::uint32_t) : at{static_cast<words*>(memory)} {}
+  basic_list_directory() = default;
+  GPUHEAP_HD basic_list_directory(void* memory, simt::uint32_t) : at{static_cast<words*>(memory)} {}
 
   [[nodiscard]] GPUHEAP_HD simt::uint32_t most_segments() const { return ~simt::uint32_t{0}; }
   // relaxed: as in array_directory.
@@ -171,38 +172,19 @@ struct list_directory {
     // release: other threads begin their searches at this segment. Pairs with give_finished().
     if (before.none()) ref{at->first}.store(mine.bits, simt::release);
     // release: a thread that finds the segment here, and pops its last entry, sees `first`.
-    if (mine.segment() % (1u << lg_stride) == 0) stone(mine.segment()).store(mine.bits, simt::release);
+    hint(mine.segment()).store(mine.bits, simt::release);
     if (before.none()) return false;
     // acq_rel: if all pops of the previous segment are done, this comes after them, and this thread gives that segment back.
     segment_record const seen{ref{*storage.record(before.block())}.fetch_add(segment_record::next_one * (block + 1), simt::acq_rel)};
     return seen.popped() == queue.places();
   }
-  // Follows the list to a segment of which the caller has a ticket. While it has the ticket, only the segment's block has the segment's
-  // number.
+  // The block of a segment of which the caller has a ticket. While it has the ticket, only this block has the segment's number, so a hint
+  // with this number is right.
   template <class Storage>
   [[nodiscard]] GPUHEAP_FN simt::uint32_t find(simt::uint32_t segment, bool pops, Storage const& storage) const {
-    // consume: orders the accesses to the block's places. Pairs with the relay below.
-    segment_place const recent{ref{at->recent[pops]}.load(simt::consume)};
-    // Hints for the beginning of the search. consume: pairs with the release in link(). relaxed: the search checks the number.
-    segment_place const stone_before{stone(segment).load(simt::consume)}, first{ref{at->first}.load(simt::relaxed)};
-    if (!recent.none() && recent.segment() == segment) return recent.block();
-    segment_place here = nearer(first, nearer(recent, stone_before, segment), segment);
-    simt::back_off pause;
-    // Ends: another thread adds the next segment, or its stores become visible; see the head of virtual_queue.hpp. If a block on the way
-    // belongs to another segment by now, or if the search began after the wanted segment, the search begins again at the first segment,
-    // which is never after the wanted one. Blocking.
-    GPUHEAP_NO_UNROLL
-    while (true) {
-      here = walked(here, segment, storage);
-      // consume: orders the accesses to the block's places. Pairs with the release in add().
-      bool const right = !here.none() && ref{*storage.number(here.block())}.load(simt::consume) == number_of(here.segment());
-      if (right && here.segment() == segment) break;
-      pause.wait();
-      if (!right || static_cast<int>(segment - here.segment()) < 0) here.bits = ref{at->first}.load(simt::relaxed);
-    }
-    // relay: passes on to later searches what this thread has consumed.
-    ref{at->recent[pops]}.store(here.bits, simt::relay);
-    return here.block();
+    // consume: orders the accesses to the block's places. Pairs with the release in link().
+    segment_place const there{hint(segment).load(simt::consume)};
+    return !there.none() && there.segment() == segment ? there.block() : search(segment, pops, storage);
   }
   template <class Queue, class Storage>
   GPUHEAP_FN void popped(Queue const& queue, simt::uint32_t, simt::uint32_t block, unsigned n, Storage const& storage) const {
@@ -238,13 +220,39 @@ struct list_directory {
   [[nodiscard]] GPUHEAP_FN simt::uint64_t number_of(simt::uint32_t segment) const {
     return static_cast<simt::uint64_t>(reinterpret_cast<simt::uintptr_t>(at)) << 32 | segment;
   }
-  [[nodiscard]] GPUHEAP_FN ref stone(simt::uint32_t segment) const { return ref{at->stones[segment >> lg_stride & (num_stones - 1)]}; }
+  [[nodiscard]] GPUHEAP_FN ref hint(simt::uint32_t segment) const { return ref{at->hints[segment & (Hints - 1)]}; }
   // The number of the segment after the last.
   [[nodiscard]] GPUHEAP_HD static simt::uint32_t after(segment_place last) { return last.none() ? last.segment() : last.segment() + 1; }
   // Of two segments, the one from which the list leads to `segment` in fewer steps. A segment after `segment` is worse than any segment
   // before it, and an empty segment_place is worst.
   [[nodiscard]] GPUHEAP_HD static segment_place nearer(segment_place one, segment_place other, simt::uint32_t segment) {
     return !one.none() && (other.none() || segment - one.segment() <= segment - other.segment()) ? one : other;
+  }
+  // find() where no hint helps: the thread that adds the segment has not stored it yet, or the hint is one of a later segment. Follows the
+  // list to the segment.
+  template <class Storage>
+  [[nodiscard]] GPUHEAP_COLD simt::uint32_t search(simt::uint32_t segment, bool pops, Storage storage) const {
+    // consume: orders the accesses to the block's places. Pairs with the relay below.
+    segment_place const recent{ref{at->recent[pops]}.load(simt::consume)};
+    if (!recent.none() && recent.segment() == segment) return recent.block();
+    // relaxed: the search checks the number.
+    segment_place here = nearer({ref{at->first}.load(simt::relaxed)}, recent, segment);
+    simt::back_off pause;
+    // Ends: another thread adds the next segment, or its stores become visible; see the head of virtual_queue.hpp. If a block on the way
+    // belongs to another segment by now, or if the search began after the wanted segment, the search begins again at the first segment,
+    // which is never after the wanted one. Blocking.
+    GPUHEAP_NO_UNROLL
+    while (true) {
+      here = walked(here, segment, storage);
+      // consume: orders the accesses to the block's places. Pairs with the release in link().
+      bool const right = !here.none() && ref{*storage.number(here.block())}.load(simt::consume) == number_of(here.segment());
+      if (right && here.segment() == segment) break;
+      pause.wait();
+      if (!right || static_cast<int>(segment - here.segment()) < 0) here.bits = ref{at->first}.load(simt::relaxed);
+    }
+    // relay: passes on to later searches what this thread has consumed.
+    ref{at->recent[pops]}.store(here.bits, simt::relay);
+    return here.block();
   }
   // Follows links towards the segment as far as they go. The caller checks whether the records still belong to this list.
   template <class Storage>
@@ -294,5 +302,6 @@ struct list_directory {
     ref{*storage.number(block)}.store(0, simt::relaxed);
   }
 };
+using list_directory = basic_list_directory<1024>;
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::structures
