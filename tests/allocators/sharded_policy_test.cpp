@@ -199,7 +199,6 @@ TEST(ShardedPolicy, ASmallLaunchThatIsRepeatedGetsALongerSpan) {
   in.held_pages = 128;
   in.is_large_launch = true;
   EXPECT_FALSE(plan_refill<shipped>(in).wants_long_row) << "a large launch";
-  EXPECT_EQ(sharded::span_pages<shipped>(in), sharded::demanded_pages(in)) << "a large launch";
   in.is_large_launch = false;
   in.lanes = in.asked = 32;
   in.warps = 1000;
@@ -208,6 +207,31 @@ TEST(ShardedPolicy, ASmallLaunchThatIsRepeatedGetsALongerSpan) {
   in.ended_slots = 400 * 65536 / 768;
   EXPECT_EQ(sharded::span_pages<shipped>(in), 200u) << "nearly all lanes ask";
   EXPECT_FALSE(plan_refill<shipped>(in).wants_long_row) << "nearly all lanes ask";
+}
+
+TEST(ShardedPolicy, ALargeLaunchOfSeveralClassesGetsNoShorterSpan) {
+  // 31,250 warps ask for 512 bytes in two lanes on average, and use eight shards. This warp has one such lane.
+  refill_input in = large_launch();
+  in.slot_bytes = 512;
+  in.lg_shards = 3;
+  in.lanes = in.asked = 1;
+  in.is_uniform = false;
+  in.free_pages = 128 << 10;
+  in.held_pages = 8 * 90;
+  unsigned const demanded = sharded::demanded_pages(in);
+  EXPECT_EQ(demanded, 32u);
+  EXPECT_EQ(sharded::span_pages<shipped>(in), demanded) << "the shard had no span";
+  in.ended_slots = 80 * 65536 / 512;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 100u) << "a quarter longer in the launch's first refill";
+  in.failures = reuse_failures{}.no_partial_span(in.launch);
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 80u) << "as long in a later one";
+  in.failures = {};
+  in.has_partial = true;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), 80u) << "as long if the class has a partial span";
+  in.ended_slots = 160 * 65536 / 512;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), demanded * 4) << "at most four times the demand";
+  in.is_uniform = true;
+  EXPECT_EQ(sharded::span_pages<shipped>(in), demanded) << "nearly all lanes that ask want this class";
 }
 
 TEST(ShardedPolicy, FewLanesThatAskForLongSlotsGetAShortSpan) {

@@ -51,7 +51,7 @@ constexpr unsigned lg_min_shards = 2;           // log2 of the shards that a lar
 constexpr unsigned lone_lane_segments = 1;      // segments of the span for a lane that asks alone, at most; k lanes: k * k times as many
 constexpr unsigned alone_held_divisor = 8;      // for a lane that asks alone, a span has at least 1/this of what its shard holds on average
 constexpr unsigned launches_per_span = 4;       // small launches that a new span lasts for, if they use one shard
-constexpr unsigned growth_divisor = 4;          // a small launch that is repeated gets a span longer by 1/this than the last one
+constexpr unsigned growth_divisor = 4;          // a launch that is repeated gets a span longer by 1/this than the last one
 constexpr unsigned looks_for_row = 8;           // times that a refill finds its row in none of four leaves, before it accepts half of a row
 constexpr unsigned looks_for_half = 2;          // further such times, before it takes the slow path
 constexpr unsigned looks_for_idle = 8;          // times that a warp looks at four shard words in each lane for an idle span
@@ -256,17 +256,24 @@ template <tuning Tuning>
 [[nodiscard]] GPUHEAP_HD constexpr bool is_first_without_partial(refill_input const& in) {
   return !in.has_partial && !in.failures.in(in.launch);
 }
-// Whether a small launch, in which few lanes ask for the class, seems to repeat an earlier one whose blocks are all freed: the launch's
+// Whether a launch, in which few lanes of a warp ask for the class, seems to repeat an earlier one whose blocks are all freed: the launch's
 // first refill of the class meets the end of a span that an earlier launch left, and the class has no partial span. This is false if the
-// launch has refilled the class before, or if the shard had no span. Where nearly all lanes ask, a span is made for several launches
-// anyway.
+// launch has refilled the class before, or if the shard had no span. Where nearly all lanes ask, a span is made for the whole launch or for
+// several launches anyway.
 [[nodiscard]] GPUHEAP_HD constexpr bool repeats_launch(refill_input const& in) {
-  return !in.is_large_launch && !is_of_one_class(in) && in.ended_slots != 0 && is_first_without_partial(in);
+  return !is_of_one_class(in) && in.ended_slots != 0 && is_first_without_partial(in);
 }
 // Whether the class holds at most what it would hold if each shard that the launch uses had a span as long as the one that is used up. So
 // hardly any block of an earlier launch lies in another span.
 [[nodiscard]] GPUHEAP_HD constexpr bool holds_only_such_spans(refill_input const& in) {
   return in.held_pages <= pages_of(uint64_t{in.ended_slots + 1} * in.slot_bytes, in.page_shift) << in.lg_shards;
+}
+// Pages of the spans that the shard has had, by which a launch of several classes judges how long the next one should be; 0 if they say
+// nothing. In a small launch that is repeated, this is what a shard of the class holds on average. The warps of a large launch misjudge it,
+// each in its own way, so that the span that is used up says more.
+[[nodiscard]] GPUHEAP_HD constexpr unsigned pages_before(refill_input const& in) {
+  if (in.is_large_launch) return is_of_one_class(in) ? 0 : pages_of(uint64_t{in.ended_slots} * in.slot_bytes, in.page_shift);
+  return repeats_launch(in) && holds_only_such_spans(in) ? in.held_pages >> in.lg_shards : 0;
 }
 
 // Pages that a new span should have. plan_refill() rounds them to whole segments where the fast path claims the span.
@@ -299,14 +306,13 @@ template <tuning Tuning>
     unsigned const of_shard = in.held_pages >> in.lg_shards;
     unsigned const share = !large ? of_shard / Tuning.held_divisor : in.is_alone ? of_shard / alone_held_divisor : 0;
     if (share > pages) pages = share;
-    // A launch that is repeated needs more than the spans have. Without growth, every launch like it would meet the end of a span. Groups
-    // of few lanes misjudge their launch by a factor of about four at most, so a span does not grow beyond four times the demand.
-    if (repeats_launch(in) && holds_only_such_spans(in)) {
-      unsigned const there = in.held_pages >> in.lg_shards, longer = there + there / growth_divisor,
-                     most = demanded_pages(in) * launches_per_span;
-      unsigned const grown = longer < most ? longer : most;
-      if (grown > pages) pages = grown;
-    }
+    // No span is shorter than those before it, and a launch that is repeated needs more than they have. Without growth, every launch like
+    // it would meet the end of a span. Groups of few lanes misjudge their launch by a factor of about four at most, so a span does not grow
+    // beyond four times the demand.
+    unsigned const before = pages_before(in), longer = repeats_launch(in) ? before + before / growth_divisor : before,
+                   most = demanded_pages(in) * launches_per_span;
+    unsigned const grown = longer < most ? longer : most;
+    if (grown > pages) pages = grown;
   }
   // The bounds. A later one overrules an earlier one.
   if (most_free < pages) pages = most_free;
@@ -350,7 +356,7 @@ template <tuning Tuning>
           .reuses = reuses,
           .memory_is_low = in.free_pages < in.all_pages / low_memory_divisor,
           .finds_no_partial = is_first_without_partial(in),
-          .wants_long_row = repeats_launch(in)};
+          .wants_long_row = !in.is_large_launch && repeats_launch(in)};
 }
 
 // How well an idle span of `there` pages of another class serves a refill that takes over `pages` pages: 0 if it is too short, otherwise 1
