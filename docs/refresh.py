@@ -84,7 +84,7 @@ def pictures(measured: Measured) -> dict[Path, tuple[str, str]]:
     """
     suites = load_suites(LAYOUT)
     cases = pictured(figures_of(PAPERS, suites, Rows(measured.rows)), suites)
-    cases += [tuple(path.stem.split("-", 1)) for path in sorted((IMAGES / "evaluation").glob("*.svg"))]
+    cases += [(path.stem.split("-", 1)[0], path.stem.split("-", 1)[1]) for path in sorted((IMAGES / "evaluation").glob("*.svg"))]
     found = {IMAGES / "evaluation" / f"{suite}-{case}.svg": (suite, case) for suite, case in cases}
     return found | {IMAGES / "quick.svg": ("quick", ""), IMAGES / "standing.svg": ("", ""), IMAGES / "time_against_memory.svg": ("survey", "")}
 
