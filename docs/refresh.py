@@ -35,8 +35,11 @@ from gpuheap.answers.standing import Standing, standing
 from gpuheap.answers.standing_view import with_score
 from gpuheap.catalogue import DEFAULT
 from gpuheap.errors import UserError
+from gpuheap.formats.suites import load_suites
+from gpuheap.judging.coverage import Rows, figures_of, pictured
 from gpuheap.judging.evidence import Evidence
 from gpuheap.judging.judge import FAILS, Judged, judge_all
+from gpuheap.judging.pages import SUITES as PAPERS
 from gpuheap.judging.pages import evaluation_of, page_of, with_summary
 from gpuheap.judging.quotes import Numbers, problems, read_quotes, with_quotes
 from gpuheap.judging.reader import load_papers
@@ -48,8 +51,8 @@ DRAWN = IMAGES / "drawn.json"
 RESULTS = ROOT / "results" / "nvidia-h200"
 QUOTES = DOCS / "quotes.toml"
 LAYOUT = Layout(ROOT)
-# Pictures of `gpuheap report --figures`, each with the suite and case that it shows; beside those of docs/images/evaluation, whose names say it.
-FIGURES = {"quick": ("quick", ""), "mpi_linear": ("coalescing", "linear"), "mpi_alltoall": ("coalescing", "mpi_alltoall")}
+TOOLTIP = re.compile(r">\s*<title>[^<]*</title>\s*</use>")
+NO_TURN = re.compile(r' transform="rotate\(-0 [^"]*\)"')
 NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 SENTENCE = re.compile(r'^why = (?:"""(?:.|\n)*?"""|.*)\n', re.MULTILINE)  # in a file of claims
 CHANGED = 0.1  # the relative change of a number that calls for another look at the sentence
@@ -74,17 +77,27 @@ def pages(measured: Measured) -> dict[Path, str]:
     return made
 
 
-def pictures() -> dict[Path, tuple[str, str]]:
-    """Every picture of tables, with the suite and the case that it shows; "" for all of the suite, or all suites."""
-    found = {path: (path.stem.split("-", 1)[0], path.stem.split("-", 1)[1]) for path in sorted((IMAGES / "evaluation").glob("*.svg"))}
-    found |= {IMAGES / f"{name}.svg": shown for name, shown in FIGURES.items()}
-    return found | {IMAGES / "standing.svg": ("", ""), IMAGES / "time_against_memory.svg": ("survey", "")}
+def pictures(measured: Measured) -> dict[Path, tuple[str, str]]:
+    """Every picture of tables, with the suite and the case that it shows; "" for all of the suite, or all suites.
+
+    docs/images/evaluation has every figure of the papers that has rows, and the further cases whose pictures are there.
+    """
+    suites = load_suites(LAYOUT)
+    cases = pictured(figures_of(PAPERS, suites, Rows(measured.rows)), suites)
+    cases += [(path.stem.split("-", 1)[0], path.stem.split("-", 1)[1]) for path in sorted((IMAGES / "evaluation").glob("*.svg"))]
+    found = {IMAGES / "evaluation" / f"{suite}-{case}.svg": (suite, case) for suite, case in cases}
+    return found | {IMAGES / "quick.svg": ("quick", ""), IMAGES / "standing.svg": ("", ""), IMAGES / "time_against_memory.svg": ("survey", "")}
+
+
+def lighter(picture: str) -> str:
+    """A picture without tooltips, which the report has: an image in a page shows none."""
+    return NO_TURN.sub("", TOOLTIP.sub(" />", picture)).replace("  ", " ")
 
 
 def digests(measured: Measured) -> dict[str, str]:
     """The rows that each picture is drawn from, as a hash."""
     found = {}
-    for path, (suite, case) in pictures().items():
+    for path, (suite, case) in pictures(measured).items():
         suites = [suite] if suite else STANDING
         lines = [row.line for row in measured.rows if row.suite in suites and (not case or row.case == case)]
         found[path.relative_to(IMAGES).as_posix()] = hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
@@ -106,11 +119,11 @@ def draw(measured: Measured) -> None:
     from gpuheap.report import write_figures
     from gpuheap.report.profile import write_profile
 
-    named = {f"{suite}-{case}": path for path, (suite, case) in pictures().items() if suite and case} | {"quick": IMAGES / "quick.svg"}
+    named = {f"{suite}-{case}": path for path, (suite, case) in pictures(measured).items() if suite and case} | {"quick": IMAGES / "quick.svg"}
     with tempfile.TemporaryDirectory() as folder:
         for path in write_figures(LAYOUT, Path(folder), only=named.keys()):
             if path.suffix == ".svg" and path.stem in named:
-                named[path.stem].write_bytes(path.read_bytes())
+                named[path.stem].write_text(lighter(path.read_text(encoding="utf-8")), encoding="utf-8")
     write_profile(IMAGES / "standing.svg", standing_of(measured), DEFAULT)
     sys.path.insert(0, str(DOCS))
     import drawings

@@ -12,13 +12,14 @@ import pytest
 from fake_checkout import REPOSITORY, Checkout
 from handmade import BETTER, CLAIM, HEAD, row, save
 
+from gpuheap.answers.measured import find_measured
 from gpuheap.errors import UserError
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import load_suites
-from gpuheap.judging.coverage import Rows, coverage_of, figures_of
+from gpuheap.judging.coverage import SECONDS_OF_A_START, Rows, coverage_of, figures_of, pictured
 from gpuheap.judging.evidence import Evidence
 from gpuheap.judging.judge import judge_all
-from gpuheap.judging.pages import MARKS, Evaluation, evaluation_of, page_of, with_summary
+from gpuheap.judging.pages import MARKS, SUITES, Evaluation, evaluation_of, page_of, with_summary
 from gpuheap.judging.reader import load_papers
 from gpuheap.paths import Layout
 
@@ -99,13 +100,89 @@ def told(rows: list[Row]) -> Evaluation:
 def test_a_figure_says_how_many_of_its_points_are_measured() -> None:
     rows = [row("halloc", 2, size=size, threads=100_000, suite="survey", case="alloc_single", parameter="state=warm") for size in (16, 64)]
     suites = load_suites(LAYOUT)
-    figures = {figure.name: figure.coverage for figure in figures_of(["survey"], suites, Rows(rows)) if figure.case == "alloc_single"}
+    figures = {figure.name: figure.coverage for figure in figures_of(["survey"], suites, Rows(rows)) if figure.cases == ("alloc_single",)}
     sizes = 43  # of the suite's list
     assert (figures["figure 9a"].measured, figures["figure 9a"].in_full) == (0, sizes)  # 10,000 threads
     assert (figures["figures 9c and 9e"].measured, figures["figures 9c and 9e"].in_full) == (2, sizes)
-    assert figures["figures 9c and 9e"].words == f"2 of {sizes} points, 1 minute of GPU time missing"
+    # 10 runs instead of 20 took half a second, so the 100 runs of the suite take five, and so do those of each of the 41 points.
+    assert figures["figures 9c and 9e"].words == f"2 of {sizes} points, 4 minutes of GPU time missing"
     suite = suites["survey"]
     assert coverage_of(suite, suite.case("alloc_single", "cuda"), Rows(rows), ("halloc",)).in_full == 2 * sizes
+
+
+def test_points_without_an_end_are_counted_apart_and_their_time_is_missing() -> None:
+    """alloc_single of Gallatin's suite: 50 runs, 60 s a point; after 20 s five runs are enough."""
+    suite = load_suites(LAYOUT)["gallatin"]
+    case = suite.case("alloc_single", "cuda")
+    points = [point for point in case.points(allocator="halloc") if point.fields["state"] == "cold"]
+
+    def rows_of(*reasons: str) -> Rows:
+        """A row for each of the first points: one that ran out of time for its reason, or, for "", one of 20 runs of 100 ms."""
+        made = []
+        for point, reason in zip(points, reasons, strict=False):
+            where = {"suite": "gallatin", "case": "alloc_single", "size": point.bytes, "threads": point.threads}
+            if reason:
+                made.append(row("halloc", status="timeout", parameter=f"reason={reason};state=cold", **where))
+            else:
+                made.append(row("halloc", 100_000, runs=20, parameter="state=cold", **where))
+        return Rows(made)
+
+    def seconds(rows: Rows) -> float:
+        return 60 * coverage_of(suite, case, rows, ("halloc",)).missing_minutes
+
+    killed, told_8_s = "no result within 3 s", "would take about 8 s, longer than the 3 s that a point has"
+    plot = next(plot for plot in case.plots if plot.figure == "figure 4a")
+    assert coverage_of(suite, case, rows_of("", *[killed] * 8), ("halloc",), plot).words == "all 9 points, 8 without an end, 8 minutes of GPU time missing"
+    # Of 18 points, nine of new heaps and nine of used ones, 17 are missing: each takes 50 runs of 100 ms.
+    start = SECONDS_OF_A_START
+    assert seconds(rows_of("")) == pytest.approx(17 * (start + 5))
+    # Where all ended at a limit, a missing point takes the suite's limit, as the measured one does.
+    assert seconds(rows_of(killed)) == pytest.approx(18 * (start + 60))
+    # A point that told its time: five runs in 8 s are 12 in 20 s.
+    assert seconds(rows_of(told_8_s)) == pytest.approx(18 * (start + 20))
+    # A missing point ends as often as the measured ones.
+    assert seconds(rows_of("", killed)) == pytest.approx(start + 60 + 16 * (start + (5 + 60) / 2))
+    # Without rows of the allocator those of others stand in, and without any rows the limit.
+    other = coverage_of(suite, case, rows_of(""), ("gallatin",))
+    assert 60 * other.missing_minutes == pytest.approx(18 * (start + 5))
+    assert seconds(Rows([])) == pytest.approx(18 * 60)
+    # A point that ran out of the suite's own time lacks nothing.
+    whole = coverage_of(suite, case, rows_of(*["no result within 1 min 0 s"] * 9), ("halloc",), plot)
+    assert whole.words == "all 9 points, 9 without an end"
+
+
+def test_a_point_of_few_runs_took_the_time_that_ended_it() -> None:
+    """A run takes longer than what a case times of it: 10 of 20 runs took half a second."""
+    suite = load_suites(LAYOUT)["survey"]
+    case = suite.case("fragmentation", "cuda")
+    point = case.points(allocator="halloc")[0]
+    where = {"suite": "survey", "case": "fragmentation", "metric": "address_range_ratio", "size": point.bytes, "threads": point.threads}
+    rows = Rows([row("halloc", 2, runs=10, parameter=point.parameter, **where)])
+    assert rows.expected_s(suite, case, "halloc") == pytest.approx(SECONDS_OF_A_START + case.runs * 0.05)
+
+
+def test_every_figure_with_rows_is_drawn_and_tables_of_programs_are_named() -> None:
+    suites = load_suites(LAYOUT)
+    rows = Rows(find_measured(LAYOUT, REPOSITORY / "results" / "nvidia-h200").rows)
+    figures = figures_of(SUITES, suites, rows)
+    pages = "".join(path.read_text() for path in (DOCS / "evaluation").glob("*.md"))
+    shown = pictured(figures, suites)
+    assert [f"{suite}-{case}.svg" for suite, case in shown if f"(../images/evaluation/{suite}-{case}.svg)" not in pages] == []
+    assert [name for name in ("coalescing", "gallatin", "regeff", "survey") if name not in {suite for suite, _ in shown}] == []
+    tables = {figure.name: figure for figure in figures if suites[figure.suite].programs}
+    assert list(tables) == ["tables 1 and 2", "table 3", "section 2.2"]
+    assert [(len(figure.cases), figure.shown) for figure in tables.values()] == [(16, "16 cases"), (16, "16 cases"), (5, "5 cases")]
+    assert not {suite for suite, _ in shown} & {figure.suite for figure in tables.values()}
+
+
+def test_pictures_of_the_pages_have_no_tooltips() -> None:
+    pictures = list((DOCS / "images" / "evaluation").glob("*.svg"))
+    assert pictures and max(path.stat().st_size for path in pictures) < 400_000
+    sys.path.insert(0, str(DOCS))
+    import refresh
+
+    marks = '<use x="1" y="2">\n<title>halloc: 2 µs</title>\n</use>\n<text x="1" transform="rotate(-0 1.5 2.5)">2 µs</text>'
+    assert refresh.lighter(marks) == '<use x="1" y="2" />\n<text x="1">2 µs</text>'
 
 
 def test_numbers_of_the_paper_stand_beside_ours() -> None:

@@ -13,14 +13,14 @@ from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite, load_suites
 from gpuheap.judging.coverage import (
     NOTHING,
-    POINTS_PER_MINUTE,
-    SECONDS_OF_A_PROGRAM,
+    SECONDS_OF_A_START,
     Coverage,
     Figure,
     Rows,
     coverage_of_suite,
     figures_of,
     spoken_minutes,
+    start_of,
 )
 from gpuheap.judging.evidence import fields_of
 from gpuheap.judging.judge import FAILS, HOLDS, PUBLISHED, UNDECIDED, VERDICTS, Judged, named
@@ -33,6 +33,13 @@ from gpuheap.units import format_bytes, format_count, format_seconds, format_val
 
 SUITES = ("survey", "gallatin", "regeff", "coalescing", "programs", "rules", "counters", "probe")  # of the papers
 RUNS_OF_THE_PAPER = 500  # Rodriguez et al. 2025: of each program with each method
+ASSUMED = (
+    "The missing time is an estimate for the suites' own runs and limits. A missing point ends as often, and as soon in the median, as the measured points "
+    "of its case and allocator; if there are none, as those of its case, else of its suite. A point of a suite without rows takes its whole limit. "
+    f"A measured point takes the time of its runs and {SECONDS_OF_A_START} s for its heap, its first run and its checks. A point *without an end* ran out of "
+    "time under a limit that is mostly shorter than the suite's. Its missing time is what it told that it needed, or else the suite's limit. A sweep gives up "
+    "after three failures in a row, so it may take less."
+)
 MARKS = ("<!-- from the tables: python docs/refresh.py -->", "<!-- end -->")  # around the generated part of the summary's page
 
 
@@ -133,43 +140,43 @@ def _summary(told: Evaluation) -> str:
             found = coverage_of_suite(told.suites[name], told.points)
             whole += found
             lines.append(_coverage_line(f"`{name}`", found))
-    lines.append(_coverage_line("all", whole))
+    lines += [_coverage_line("all", whole), "", ASSUMED]
     figures = figures_of(SUITES, told.suites, told.points)
     partly = [figure for figure in figures if figure.coverage.missing_minutes]
     drawn = len({(figure.suite, figure.name) for figure in figures})
-    completeness = "These are measured in part:" if partly else "All points of them are measured."
+    completeness = "These lack points, or the ends of points:" if partly else "All points of them are measured."
     lines += ["", f"The suites repeat {drawn} figures and tables of the papers. {completeness}"]
     if partly:
         lines += ["", "| paper | figure | case | measured | GPU time missing |", "|---|---|---|---|---|"]
-        told_of = dict.fromkeys((figure.suite, figure.name, f"`{figure.case}`", figure.coverage) for figure in partly)
-        lines += [
-            _line(suite, name, case, f"{found.measured:,} of {found.in_full:,} points", spoken_minutes(found.missing_minutes))
-            for suite, name, case, found in told_of
-        ]
+        told_of = dict.fromkeys((figure.suite, figure.name, figure.shown, figure.coverage) for figure in partly)
+        lines += [_line(suite, name, case, found.counted, spoken_minutes(found.missing_minutes)) for suite, name, case, found in told_of]
     lines += ["", ""]
     return "\n".join(lines)
 
 
 def _cost_of_all(told: Evaluation) -> str:
     """The time and the disk that repeating the recorded tables takes, and the time that all points of the suites take in addition."""
-    suites = [told.suites[name] for name in (*SUITES, "stress") if name in told.suites]
-    programs = {suite.name for suite in suites if suite.programs}
-    used = {row.key: row for row in told.rows if row.suite in {suite.name for suite in suites}}
-    runs = sum(row.runs for row in used.values() if row.suite in programs)
-    minutes = sum(row.suite not in programs for row in used.values()) / POINTS_PER_MINUTE + runs * SECONDS_OF_A_PROGRAM / 60
+    names = [name for name in (*SUITES, "stress") if name in told.suites]
+    used = {row.key: row for row in told.rows if row.suite in names}
     missing = NOTHING
-    for suite in suites:
-        missing += coverage_of_suite(suite, told.points)
+    for name in names:
+        missing += coverage_of_suite(told.suites[name], told.points)
     return (
-        f"Repeating the recorded tables takes {spoken_minutes(minutes)} of one H200 and {format_bytes(sum(len(row.line) for row in told.rows))} of disk; "
-        f"all points of the suites take {spoken_minutes(missing.missing_minutes)} more. "
-        "This is at the pace of `--quick --timeout 3`; with the suites' own limits, at least 60 s for a point, slow allocators take longer."
+        f"Repeating the recorded tables takes {spoken_minutes(_spent_minutes(names, told))} of one H200 "
+        f"and {format_bytes(sum(len(row.line) for row in told.rows))} of disk, with the limits that they were measured with; "
+        f"all points of the suites, with the suites' own runs and limits, take {spoken_minutes(missing.missing_minutes)} more."
         f"{_time_outs(used.values())}"
     )
 
 
+def _spent_minutes(suites: Iterable[str], told: Evaluation) -> float:
+    """The minutes that the recorded points of these suites took."""
+    known = [told.suites[name] for name in suites if name in told.suites]
+    return sum(point.spent_s(start_of(suite)) for suite in known for point in told.points.of_suite(suite.name)) / 60
+
+
 def _coverage_line(name: str, found: Coverage) -> str:
-    return _line(name, f"{found.measured:,} of {found.in_full:,} points", spoken_minutes(found.missing_minutes) if found.missing_minutes else "")
+    return _line(name, found.counted, spoken_minutes(found.missing_minutes) if found.missing_minutes else "")
 
 
 def _counts(judged: Iterable[Judged]) -> str:
@@ -190,11 +197,12 @@ def _cost(paper: Paper, told: Evaluation) -> str:
     asked = {name for claim in paper.claims for side in claim.sides for name in named(side)}
     there = {row.allocator for row in rows}
     programs = [told.suites[name] for name in suites_of(paper) if name in told.suites and told.suites[name].programs]
+    spent = spoken_minutes(_spent_minutes(suites_of(paper), told))
     if programs:
         runs = sum(row.runs for row in {row.key: row for row in rows}.values())
-        time = f"{spoken_minutes(runs * SECONDS_OF_A_PROGRAM / 60)} of one H200, for {runs:,} runs of programs{_certainty(rows)}"
+        time = f"{spent} of one H200, for {runs:,} runs of programs{_certainty(rows)}"
     else:
-        time = f"about {spoken_minutes(points / POINTS_PER_MINUTE)} of one H200, at the {POINTS_PER_MINUTE} points a minute of `--quick --timeout 3`"
+        time = f"about {spent} of one H200, with the limits that they were measured with"
     missing = NOTHING
     for name in all_suites_of(paper, told.suites):
         if name in told.suites:
@@ -203,6 +211,7 @@ def _cost(paper: Paper, told: Evaluation) -> str:
         f"The recorded tables hold {points:,} points of {len(there)} allocators and baselines; the sentences name {len(there & asked)} of these. "
         f"To measure the points takes {time}. The tables take {format_bytes(sum(len(row.line) for row in rows))} of disk. "
         f"Measured of the whole suites: {missing.words}.{_time_outs(rows)}"
+        f"{' `docs/evaluation.md` says what the missing time assumes.' if missing.missing_minutes else ''}"
     )
 
 
@@ -243,12 +252,12 @@ def _figures(figures: Sequence[Figure], images: Path, linked: str) -> list[str]:
     lines = ["## Figures", "", about]
     lines += ["", "| in the paper | here | measured |", "|---|---|---|"]
     for figure in figures:
-        what = f"`{figure.case}`: {', '.join(figure.metrics)}{f' ({figure.where})' if figure.where else ''}"
+        what = f"{figure.shown}: {', '.join(figure.metrics)}{f' ({figure.where})' if figure.where else ''}"
         lines.append(_line(figure.name, what, figure.coverage.words))
     lines.append("")
-    for case in dict.fromkeys((figure.suite, figure.case) for figure in figures):
-        path = images / f"{case[0]}-{case[1]}.svg"
-        names = ", ".join(dict.fromkeys(figure.name for figure in figures if (figure.suite, figure.case) == case))
+    for suite, case in dict.fromkeys((figure.suite, case) for figure in figures for case in figure.cases):
+        path = images / f"{suite}-{case}.svg"
+        names = ", ".join(dict.fromkeys(figure.name for figure in figures if figure.suite == suite and case in figure.cases))
         if path.exists():
             lines += [f"![{names}]({linked}/{path.name})", ""]
     return lines
