@@ -115,7 +115,8 @@ def memcheck_words(entry: Mapping[str, Any] | None) -> str:
     new = entry.get("memcheck_new")
     if new is None:
         return "not finished on CUDA's malloc"
-    return f"**{'; '.join(new)}**" if new else "nothing new" if entry["memcheck"] else "nothing"
+    part = f" ({entry['memcheck_part']})" if "memcheck_part" in entry else ""
+    return (f"**{'; '.join(new)}**" if new else "nothing new" if entry["memcheck"] else "nothing") + part
 
 
 def _sources(programs: Sequence[Program]) -> str:
