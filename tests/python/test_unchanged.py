@@ -398,6 +398,8 @@ def test_words_of_memcheck():
     assert memcheck_words({"memcheck": None}) == "not finished"
     assert memcheck_words({"memcheck": []}) == "not finished on CUDA's malloc"
     assert memcheck_words({"memcheck": ["a"], "memcheck_new": []}) == "nothing new"
+    assert memcheck_words({"memcheck": [], "memcheck_new": [], "memcheck_exit": 0, "memcheck_part": "a part"}) == "nothing (a part)"
+    assert memcheck_words({"memcheck": [], "memcheck_new": [], "memcheck_exit": 99}) == "**no finding, but exit code 99**"
 
 
 def test_numbers_have_three_digits():
