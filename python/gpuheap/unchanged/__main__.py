@@ -16,7 +16,8 @@ from typing import Any
 
 from gpuheap.errors import EXIT_INTERRUPTED, EXIT_USAGE, UserError
 from gpuheap.exits import end_with
-from gpuheap.unchanged.measure import FORMS, Wish, from_anywhere, measure, sanitize, what_lacks
+from gpuheap.unchanged.measure import FORMS, Sanitizer, Wish, from_anywhere, measure, sanitize, what_lacks
+from gpuheap.unchanged.merge import merge
 from gpuheap.unchanged.programs import Program, read_programs, select
 from gpuheap.unchanged.table import heap_words, memcheck_words, output_words, significant, tables, write_into
 
@@ -30,6 +31,11 @@ def main(words: Sequence[str] | None = None) -> int:
         programs = read_programs(options.list)
         if options.programs is not None:
             _measure(options, programs)
+        if options.merge:
+            results = _read(options.results) if options.results.exists() else {}
+            for path in options.merge:
+                merge(results, _read(path), path)
+            _write(options.results, results)
         if options.page is not None:
             write_into(options.page, tables(programs, _read(options.results)))
     except UserError as error:
@@ -53,22 +59,26 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--enough", type=float, default=30.0, metavar="SECONDS", help="the time limit of one program after two runs (default: %(default)s)")
     parser.add_argument("--budget", type=float, default=math.inf, metavar="SECONDS", help="begin no program after this time (default: none)")
     parser.add_argument("--sanitizer", default="", metavar="COMMAND", help="also run the programs under this sanitizer, as 'compute-sanitizer'")
+    parser.add_argument("--sanitizer-timeout", type=float, metavar="SECONDS", help="the time limit of one run under the sanitizer (default: that of --timeout)")
+    parser.add_argument("--sanitizer-forms", default="", metavar="FORMS", help="the forms to run under the sanitizer (default: plain, and those of --forms)")
+    parser.add_argument("--sanitizer-part", default="", metavar="WORDS", help="what the sanitizer checks of a program, if COMMAND limits it, for the tables")
+    parser.add_argument("--sanitizer-logs", type=Path, metavar="FOLDER", help="keep the sanitizer's logs as FOLDER/NAME.FORM.log")
+    parser.add_argument("--merge", type=Path, action="append", default=[], metavar="FILE", help="add the entries of these results; may be repeated")
     parser.add_argument("--list", type=Path, default=LIST, help="the list of programs (default: %(default)s)")
     parser.add_argument("--page", type=Path, help="write the tables between the markers of this page")
     return parser.parse_args(words)
 
 
 def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
-    forms = tuple(options.forms.split(","))
-    for form in forms:
-        if form not in FORMS:
-            raise UserError(f"--forms: '{form}' is not a form: there are {', '.join(FORMS)}")
+    forms = _forms("--forms", options.forms)
+    sanitized = _forms("--sanitizer-forms", options.sanitizer_forms) if options.sanitizer_forms else ()
     if options.runs < (0 if options.sanitizer else 1):
         raise UserError(f"--runs is {options.runs}: a program must run at least once; only with --sanitizer may it be 0")
     if not options.programs.is_dir():
         raise UserError(f"--programs: {options.programs} is not a folder")
-    runner, sanitizer = from_anywhere(shlex.split(options.runner)), from_anywhere(shlex.split(options.sanitizer))
-    wish = Wish(options.programs, forms, runner, options.runs, options.timeout, options.enough, sanitizer)
+    wish = Wish(options.programs, forms, from_anywhere(shlex.split(options.runner)), options.runs, options.timeout, options.enough)
+    limit_s = options.timeout if options.sanitizer_timeout is None else options.sanitizer_timeout
+    sanitizer = Sanitizer(from_anywhere(shlex.split(options.sanitizer)), limit_s, sanitized, options.sanitizer_part, options.sanitizer_logs)
     results = _read(options.results) if options.results.exists() else {}
     results["machine"] = machine()
     wanted = [program for program in select(programs, options.only) if not program.fails]
@@ -91,15 +101,23 @@ def _measure(options: argparse.Namespace, programs: Sequence[Program]) -> None:
         _write(options.results, results)
         _print(program.name, measured)
     # The sanitizer runs last, because it takes longer than all timed runs.
-    for program in wanted if sanitizer else ():
+    for program in wanted if sanitizer.command else ():
         if time.monotonic() > ends:
             late.append(f"{program.name} (memcheck)")
             continue
-        sanitize(program, wish, entries.setdefault(program.name, {}), _say)
+        sanitize(program, wish, sanitizer, entries.setdefault(program.name, {}), _say)
         _write(options.results, results)
         _print(program.name, entries[program.name])
     if late:
         _say(f"no time was left for {', '.join(late)}: give --budget more than {options.budget:g} s")
+
+
+def _forms(option: str, words: str) -> tuple[str, ...]:
+    forms = tuple(words.split(","))
+    for form in forms:
+        if form not in FORMS:
+            raise UserError(f"{option}: '{form}' is not a form: there are {', '.join(FORMS)}")
+    return forms
 
 
 def _say(text: str) -> None:

@@ -17,13 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import UserError
-from gpuheap.unchanged.outputs import Left, difference, findings, heap_report, kernel_milliseconds, new_findings, take
+from gpuheap.unchanged.outputs import Left, difference, error_count, findings, heap_report, kernel_milliseconds, new_findings, take
 from gpuheap.unchanged.programs import Program
 
 PLAIN, RDC, RELINKED, RUN = "plain", "rdc", "relinked", "run"
 FORMS = (PLAIN, RDC, RELINKED, RUN)
 # The reference of each served form: the same objects with CUDA's malloc.
 BASELINE = {RELINKED: RDC, RUN: PLAIN}
+MEMCHECK = "memcheck"  # the key of the findings, and how the keys of all that belongs to them begin
+LOGGED = 4000  # the number of characters of a program's output that stand in a log of the sanitizer
 _GRACE_S = 2.0  # the time allowed for the last output of a killed process
 # The variables of a runner's environment that hold paths, which are made absolute.
 _PATHS = {"GPUHEAP_ROOT", "GPUHEAP_RUN_LIBRARY", "GPUHEAP_RUN_PROVIDER", "GPUHEAP_RUN_PROVIDERS", "GPUHEAP_HOST_LIBRARY", "GPUHEAP_HOST_PLAN"}
@@ -40,7 +42,17 @@ class Wish:
     runs: int
     timeout_s: float
     enough_s: float  # the time for one program's runs; each form has two runs in any case
-    sanitizer: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Sanitizer:
+    """The settings of the sanitizer's runs."""
+
+    command: tuple[str, ...]  # compute-sanitizer, with options of its own if it checks a part of each program
+    timeout_s: float
+    forms: tuple[str, ...]  # empty: the plain program, and every form of the measurement
+    part: str = ""  # the part of a program that the command checks, in words; empty: all of it
+    logs: Path | None = None  # the folder that keeps the logs
 
 
 @dataclass(frozen=True)
@@ -146,27 +158,40 @@ def exit_words(ended: Ended) -> str:
         return f"signal {-code}"
 
 
-def sanitize(program: Program, wish: Wish, entry: dict[str, Any], say: Callable[[str], None]) -> None:
-    """Adds memcheck's findings to each form of an entry. A served form also gets the findings that its reference form does not have."""
-    for name in dict.fromkeys((PLAIN, *wish.forms)):
+def sanitize(program: Program, wish: Wish, sanitizer: Sanitizer, entry: dict[str, Any], say: Callable[[str], None]) -> None:
+    """Adds memcheck's findings to each form of an entry. A served form also gets the findings that its reference form does not have.
+
+    If the reference form's findings are not known, the served form gets all of its own.
+    """
+    asked = sanitizer.forms or tuple(dict.fromkeys((PLAIN, *wish.forms)))
+    for name in asked:
         words = command_of(program, name, wish)
         if words is None:
             continue
         told = entry.setdefault(name, {})
-        told.pop("memcheck_new", None)
-        if name != PLAIN and entry[PLAIN].get("memcheck", []) is None:
-            told["memcheck"] = None  # without the plain program's findings it cannot be compared
+        for key in [key for key in told if key.startswith(MEMCHECK)]:
+            del told[key]
+        if PLAIN in asked and name != PLAIN and entry[PLAIN].get(MEMCHECK, []) is None:
+            told[MEMCHECK] = None  # the plain program took longer than its limit, and a served program is not given that time again
             continue
-        say(f"{program.name}: {name}, {wish.sanitizer[0]}")
+        say(f"{program.name}: {name}, {sanitizer.command[0]}")
         with _scratch(program, wish) as folder:
             log = Path(folder) / "sanitizer.log"
             options = ("--tool", "memcheck", "--target-processes", "all", "--log-file", str(log))
-            ended = execute((*wish.sanitizer, *options, *words), Path(folder), wish.timeout_s)
-            found = findings(log.read_text(encoding="utf-8", errors="replace")) if ended.code is not None and log.is_file() else None
-        told["memcheck"] = found
-        base = entry.get(BASELINE.get(name, name), {}).get("memcheck", entry[PLAIN].get("memcheck"))
-        if name in BASELINE and found is not None and base is not None:
-            told["memcheck_new"] = new_findings(base, found)
+            ended = execute((*sanitizer.command, *options, *words), Path(folder), sanitizer.timeout_s)
+            text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+        if sanitizer.logs is not None:
+            sanitizer.logs.mkdir(parents=True, exist_ok=True)
+            (sanitizer.logs / f"{program.name}.{name}.log").write_text(
+                f"{text}\n{ended.stdout.decode('latin-1')[-LOGGED:]}\n{ended.stderr[-LOGGED:]}\n", encoding="utf-8"
+            )
+        told[MEMCHECK] = found = findings(text) if ended.code is not None else None
+        told["memcheck_exit"], told["memcheck_seconds"], told["memcheck_errors"] = ended.code, round(ended.seconds, 1), error_count(text)
+        if sanitizer.part:
+            told["memcheck_part"] = sanitizer.part
+        if name in BASELINE and found is not None:
+            base = entry.get(BASELINE[name], {}).get(MEMCHECK, entry.get(PLAIN, {}).get(MEMCHECK))
+            told["memcheck_new"] = new_findings(base or [], found)
 
 
 def _scratch(program: Program, wish: Wish) -> tempfile.TemporaryDirectory[str]:

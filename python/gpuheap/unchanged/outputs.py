@@ -118,6 +118,12 @@ def findings(log: str) -> list[str] | None:
     return list(told)
 
 
+def error_count(log: str) -> int | None:
+    """The number of errors in the log's last line; None for a log without one."""
+    counted = re.search(r"ERROR SUMMARY: ([0-9]+) error", log)
+    return int(counted[1]) if counted else None
+
+
 def new_findings(plain: Sequence[str], served: Sequence[str]) -> list[str]:
     """The messages of the served program that the plain program does not have."""
     return [line for line in served if line not in plain]

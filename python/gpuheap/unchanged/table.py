@@ -115,7 +115,10 @@ def memcheck_words(entry: Mapping[str, Any] | None) -> str:
     new = entry.get("memcheck_new")
     if new is None:
         return "not finished on CUDA's malloc"
-    return f"**{'; '.join(new)}**" if new else "nothing new" if entry["memcheck"] else "nothing"
+    part = f" ({entry['memcheck_part']})" if "memcheck_part" in entry else ""
+    if not new and entry.get("memcheck_exit"):
+        return f"**no finding, but exit code {entry['memcheck_exit']}**{part}"
+    return (f"**{'; '.join(new)}**" if new else "nothing new" if entry["memcheck"] else "nothing") + part
 
 
 def _sources(programs: Sequence[Program]) -> str:
