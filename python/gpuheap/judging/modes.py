@@ -25,4 +25,5 @@ def modes(runs: NDArray[Any]) -> NDArray[Any]:
     density = np.exp(-0.5 * ((places[:, :, None] - runs[:, None, :]) / width[:, :, None]) ** 2).sum(axis=2)
     inner = density[:, 1:-1]
     bells = (inner > density[:, :-2]) & (inner >= density[:, 2:]) & (inner >= LEAST_HEIGHT * density.max(axis=1, keepdims=True))
-    return np.maximum(bells.sum(axis=1), 1)
+    found: NDArray[Any] = np.maximum(bells.sum(axis=1), 1)
+    return found
