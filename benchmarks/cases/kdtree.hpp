@@ -50,8 +50,9 @@ struct kdtree_build {
 
 // In one kernel of persistent warps, from a queue of work, as published.
 struct kdtree_queue {
-  static constexpr parameter parameters[] = {kdtree_threads_parameter, scene::scene_parameter, scene::triangles_parameter,
-                                             times_root_parameter,     presplit_parameter,     heap_parameter};
+  static constexpr parameter parameters[] = {
+      kdtree_threads_parameter, scene::scene_parameter, scene::triangles_parameter, times_root_parameter, page_parameter,
+      presplit_parameter,       heap_parameter};
   static constexpr case_description description{
       .name = "kdtree_queue",
       .brief = "the same kd-tree, built by persistent warps that take their work from a queue, so that they do not ask together",
@@ -62,7 +63,7 @@ struct kdtree_queue {
 
   template <class A>
   static outcome run(session const& s, point const& p) {
-    return with_presplit<A>(p, [&]<class B> { return build_kdtree<B>(s, p, true); });
+    return with_page_size<A>(p, [&]<class Paged> { return with_presplit<Paged>(p, [&]<class B> { return build_kdtree<B>(s, p, true); }); });
   }
 };
 

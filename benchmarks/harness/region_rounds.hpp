@@ -13,6 +13,8 @@
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/warp.hpp>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -138,6 +140,17 @@ inline constexpr parameter region_parameters[] = {
     number_parameter("block_threads", "1024", 1, 1024),
 };
 
+// The least distance, in bytes, between the regions of neighbouring lanes of a warp.
+[[nodiscard]] inline double least_distance(std::vector<float*> const& regions) {
+  auto least = std::numeric_limits<simt::uint64_t>::max();
+  for (std::size_t i = 1; i < regions.size(); ++i) {
+    if (i % simt::warp_lanes == 0) continue;
+    auto const one = reinterpret_cast<simt::uint64_t>(regions[i - 1]), next = reinterpret_cast<simt::uint64_t>(regions[i]);
+    least = std::min(least, one < next ? next - one : one - next);
+  }
+  return static_cast<double>(least);
+}
+
 template <class A>
 [[nodiscard]] outcome run_regions_on(session const& s, point const& p, region_work work) {
   if (auto reason = why_no_heap<A>(s); !reason.empty()) return unsupported(std::move(reason));
@@ -164,7 +177,7 @@ template <class A>
   std::string const phases = p.text("phases");
   device_array<float*> regions(phases == "one" ? 0 : threads);
   row malloc_cycles{"malloc_cycles", "cycles", {}}, work_cycles{"work_cycles", "cycles", {}}, free_cycles{"free_cycles", "cycles", {}},
-      gflops{"gflops", "gflop/s", {}};
+      gflops{"gflops", "gflop/s", {}}, slot_bytes{"slot_bytes", "bytes", {}};
   pace const timing(s);
   for (unsigned run = 0; !timing.enough(malloc_cycles.samples.size()); ++run) {
     if (auto reason = timing.too_slow_after(run, malloc_cycles.samples.size()); !reason.empty()) return timed_out(std::move(reason));
@@ -198,9 +211,12 @@ template <class A>
     free_cycles.samples.push_back(sums[2]);
     // All operations over the mean time of a thread's work.
     gflops.samples.push_back(threads * operations_of(work, n) * cycles_per_ns / sums[1]);
+    if (phases != "one" && threads > 1) slot_bytes.samples.push_back(least_distance(regions.download(stream)));
   }
   if (auto fault = heap.refused_frees(); !fault.empty()) return wrong(std::move(fault));
-  return {outcome_status::ok, "", {std::move(malloc_cycles), std::move(work_cycles), std::move(free_cycles), std::move(gflops)}};
+  outcome result{outcome_status::ok, "", {std::move(malloc_cycles), std::move(work_cycles), std::move(free_cycles), std::move(gflops)}};
+  if (!slot_bytes.samples.empty()) result.rows.push_back(std::move(slot_bytes));
+  return result;
 }
 
 // Runs the point on A, or on A over the default allocator.

@@ -34,7 +34,7 @@ CASES = {
         "init registers alloc_single alloc_warp alloc_mixed alloc_scaling fragmentation utilisation work_generation memory_access "
         "graph_init graph_update graph_update_focused".split()
     ),
-    "regeff": {"alloc_dealloc", "alloc_cycle_dealloc", "probability", "kdtree"},
+    "regeff": {"alloc_dealloc", "alloc_cycle_dealloc", "probability", "kdtree_queue", "presplit"},
 }
 CASES |= {name: set(load_suites(Layout(REPOSITORY))[name].cases) for name in ("programs", "rules")}
 CASES["coalescing"] = {"linear", "quadratic", "mpi_reduce", "mpi_broadcast", "mpi_alltoall"}

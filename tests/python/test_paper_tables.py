@@ -20,7 +20,7 @@ PRINTED = load_printed(LAYOUT)
 
 
 def test_table_2_of_the_register_efficient_allocators_is_whole() -> None:
-    slowdowns = printed_for(PRINTED, "regeff", "kdtree", "slowdown")
+    slowdowns = printed_for(PRINTED, "regeff", "kdtree_queue", "slowdown")
     assert len(slowdowns) == 11 * 9  # scenes; CudaMalloc, three pages of ScatterAlloc, AWMalloc and the four circular ones
     pages = [v for v in slowdowns if v.allocator == "scatteralloc" and v.at == "table 2: Sodahall"]
     assert {v.parameters.get("page", "4096"): v.value for v in pages} == {"4096": 5.08, "8192": 2.82, "16384": 1.87}
@@ -40,7 +40,7 @@ def test_the_speedup_that_the_paper_gives_is_that_of_its_table() -> None:
 
 
 def test_times_of_other_machines_are_never_drawn() -> None:
-    assert printed_for(PRINTED, "regeff", "kdtree", "build_ms") == ()
+    assert printed_for(PRINTED, "regeff", "kdtree_queue", "build_ms") == ()
     assert [v for v in PRINTED if v.metric == "build_ms"]
 
 

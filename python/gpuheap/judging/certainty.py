@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from gpuheap.judging import language as say
 from gpuheap.judging.evidence import Evidence, Found, Reading, Runs
+from gpuheap.judging.modes import modes
 from gpuheap.judging.relations import NotMeasured, hold
 from gpuheap.judging.series import Votes
 
@@ -172,6 +173,7 @@ _STATISTICS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
     "p95": lambda runs: np.percentile(runs, 95, axis=1),
     "min": lambda runs: np.min(runs, axis=1),
     "max": lambda runs: np.max(runs, axis=1),
+    "modes": modes,
 }
 
 

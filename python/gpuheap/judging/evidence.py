@@ -9,10 +9,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
+
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import FAILING
 from gpuheap.formats.results import EXPLAINING, Row, Statistics
 from gpuheap.judging.language import SAME, Side
+from gpuheap.judging.modes import modes
 from gpuheap.judging.timeouts import LEAST_LIMIT_S, Bounds, bounds_of, limit_of
 from gpuheap.metrics import METRICS
 from gpuheap.running.runner import FAILURES_THAT_END_A_GRID
@@ -215,7 +218,7 @@ def _reading(rows: Sequence[Row], fields: Fields, side: Side) -> Reading | None:
     first = rows[0]
     if first.status in FAILING:
         # A bound on a value is none on how it varies.
-        bounded = first.status == "timeout" and side.statistic not in ("stddev", "variance")
+        bounded = first.status == "timeout" and side.statistic not in ("stddev", "variance", "modes")
         between = bounds_of(side.case, side.metric, first.reason) if bounded else None
         return Reading(first.allocator, fields, trouble=first.status, between=between)
     row = next((row for row in rows if row.metric == side.metric), None)
@@ -223,7 +226,11 @@ def _reading(rows: Sequence[Row], fields: Fields, side: Side) -> Reading | None:
         return None
     if METRICS[side.metric].is_time and _requests_failed(rows):
         return Reading(first.allocator, fields, trouble="failed_requests")
+    if side.statistic == "modes" and not row.values:  # percentiles do not tell how many bells there are
+        return None
     runs = runs_of(row, side.statistic)
+    if side.statistic == "modes":
+        return Reading(first.allocator, fields, float(modes(np.asarray(row.values))[0]), runs=runs)
     if side.statistic == "variance":
         return Reading(first.allocator, fields, row.statistics.stddev**2, runs=runs)
     return Reading(first.allocator, fields, float(getattr(row.statistics, side.statistic)), runs=runs)

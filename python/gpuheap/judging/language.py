@@ -15,7 +15,7 @@ SAME = "same"  # stands for the right side's allocators: each allocator of the l
 OTHERS = "others"  # all allocators that the paper compares, except those of the left side
 ALL = "all"  # the group that every file of claims has: the allocators that the paper compares
 
-STATISTICS = ("median", "mean", "stddev", "variance", "p5", "p95", "min", "max")
+STATISTICS = ("median", "mean", "stddev", "variance", "p5", "p95", "min", "max", "modes")
 PICKS = ("each", "best", "worst", "median", "mean", "span")
 QUANTIFIERS = ("all", "most", "any", "median")
 SHAPES = ("flat", "rising", "falling", "linear")

@@ -215,7 +215,7 @@ def _times(left: Reading, right: Reading, side: say.Side) -> float:
         return 0.0
     if not right.ok:
         return math.inf
-    lower = METRICS[side.metric].lower_is_better is not False or side.statistic in ("stddev", "variance") or side.pick == "span"
+    lower = METRICS[side.metric].lower_is_better is not False or side.statistic in ("stddev", "variance", "modes") or side.pick == "span"
     better, worse = (left.value, right.value) if lower else (right.value, left.value)
     if better == worse:
         return 1.0
@@ -364,6 +364,8 @@ def _trouble_words(found: Sequence[Reading]) -> str:
 
 def _value(value: float, side: say.Side) -> str:
     unit = METRICS[side.metric].unit
+    if side.statistic == "modes":
+        return f"{value:g} bell{'' if value == 1 else 's'}"
     return f"{value:.3g} {unit}²" if side.statistic == "variance" else format_value(value, unit)
 
 
