@@ -50,7 +50,7 @@ def build(folder: Path, architectures: Sequence[str]) -> None:
     options = dict(OPTIONS)
     if architectures:
         wanted = ";".join([*(f"{each}-real" for each in architectures), f"{architectures[0]}-virtual"])
-        options |= {"GPUHEAP_CAPI_ARCHITECTURES": wanted, "GPUHEAP_MALLOC_ARCHITECTURES": wanted}
+        options |= {"GPUHEAP_CAPI_ARCHITECTURES": wanted, "GPUHEAP_MALLOC_ARCHITECTURES": wanted, "GPUHEAP_CAPI_LTO_ARCHITECTURES": ";".join(architectures)}
     options["CMAKE_SHARED_LINKER_FLAGS"] = " ".join(link.flags(folder / "old_glibc"))
     run("cmake", "--preset", "library", "-S", ROOT, "-B", folder, *(f"-D{name}={value}" for name, value in options.items()))
     run("cmake", "--build", folder, *(f"--target={target}" for target in TARGETS))

@@ -10,6 +10,13 @@ import pytest
 
 ENDING = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
 
+# Files whose tests take minutes on the one core that runs them: they begin first, so that no other core waits for them at the end.
+LONGEST = ("test_suites_run.py",)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
 
 @pytest.hookimpl(trylast=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures of the C interface's tests: its library and its device code, built for three architectures, once for all workers."""
+"""Fixtures of the C interface's tests: its library and its device code, built for the tests' architectures, the first one as PTX too, once for all workers."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from extent import ARCHITECTURES
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python")]
@@ -24,7 +25,7 @@ def nvcc() -> str:
 
 @pytest.fixture(scope="session")
 def wheel_build() -> Path:
-    """The folder in which scripts/wheel.py has built the libraries, the device code and the wheel for sm_75, sm_90 and sm_120."""
+    """The folder in which scripts/wheel.py has built the libraries, the device code and the wheel."""
     nvcc()
     folder = ROOT / "build" / "wheel-test"
     folder.mkdir(parents=True, exist_ok=True)
@@ -35,7 +36,7 @@ def wheel_build() -> Path:
         if run and lock.read() == run:  # another worker of this run has built it, and its tests read the files
             return folder
         lock.truncate(0)
-        command = [sys.executable, str(ROOT / "scripts" / "wheel.py"), "--build", str(folder), "--architectures", "75,90,120"]
+        command = [sys.executable, str(ROOT / "scripts" / "wheel.py"), "--build", str(folder), "--architectures", ",".join(map(str, ARCHITECTURES))]
         built = subprocess.run(command, cwd=ROOT, env={**os.environ}, capture_output=True, text=True, check=False)
         if built.returncode == 0:
             lock.write(run)

@@ -1,4 +1,4 @@
-"""Kernels of Numba and Triton, compiled and linked with the wheel's device code for three architectures in build/venv-kernels. Needs no GPU."""
+"""Kernels of Numba and Triton, compiled and linked with the wheel's device code for the tests' architectures in build/venv-kernels. Needs no GPU."""
 
 from __future__ import annotations
 

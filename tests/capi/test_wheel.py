@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from extent import ARCHITECTURES
 
 PROGRAM_FUNCTIONS = tuple(
     f"gpuheap_v1_{name}" for name in ("malloc_program", "free_program", "open_slots", "close_slots", "malloc_slot", "free_slot", "read_slot")
@@ -100,7 +101,7 @@ def test_light_commands(installed: Path) -> None:
         assert ran.returncode == 2 and re.search(text, ran.stderr) and len(ran.stderr.splitlines()) == 1, ran.stderr
 
 
-@pytest.mark.parametrize("arch", [75, 90, 120])
+@pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_programs_compile_and_link(installed: Path, arch: int) -> None:
     code = f"""
 import os; os.environ["XDG_CACHE_HOME"] = os.getcwd()

@@ -1,4 +1,4 @@
-"""Kernels of Numba and Triton compile, and link with the device code, for three architectures. Needs no GPU."""
+"""Kernels of Numba and Triton compile, and link with the device code, for the tests' architectures. Needs no GPU."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from extent import ARCHITECTURES
 
 import gpuheap
-
-ARCHITECTURES = (75, 90, 120)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from extent import in_full
 
 from gpuheap.heaps import compiler
 
@@ -37,7 +38,7 @@ def cuda_12(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
-@pytest.mark.parametrize("arch", [75, 120])
+@pytest.mark.parametrize("arch", [75, 120] if in_full() else [75])
 def test_the_device_code_is_compiled_there_once(arch: int, cuda_12: Path) -> None:
     assert compiler.versions()[0] == compiler.versions()[2] == 12
     cubin, _ = compiler.compile_and_link(SOURCE, arch)

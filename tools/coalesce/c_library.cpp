@@ -10,7 +10,7 @@ namespace coalesce {
 namespace {
 
 // Functions of <math.h>. Each exists also with the suffix f.
-constexpr std::array<std::string_view, 59> arithmetic{
+constexpr std::array<std::string_view, 59> of_numbers{
     "acos",   "acosh",  "asin",  "asinh", "atan",      "atan2",     "atanh",   "cbrt",      "ceil",   "copysign", "cos",   "cosh",
     "erf",    "erfc",   "exp",   "exp2",  "expm1",     "fabs",      "fdim",    "floor",     "fma",    "fmax",     "fmin",  "fmod",
     "frexp",  "hypot",  "ilogb", "ldexp", "lgamma",    "llrint",    "llround", "log",       "log10",  "log1p",    "log2",  "logb",
@@ -192,10 +192,10 @@ bool has(List const& list, std::string_view name) {
 
 availability availability_of(std::string_view function) {
   if (has(renamed, function)) return availability::renamed;
-  if (has(others, function) || has(arithmetic, function)) return availability::there;
+  if (has(others, function) || has(of_numbers, function)) return availability::there;
   if (function.starts_with("__builtin_") && function != "__builtin_alloca") return availability::there;
   if (function.starts_with("MPI_")) return availability::there;
-  if (function.ends_with('f') && has(arithmetic, function.substr(0, function.size() - 1))) return availability::there;
+  if (function.ends_with('f') && has(of_numbers, function.substr(0, function.size() - 1))) return availability::there;
   return availability::missing;
 }
 

@@ -2,10 +2,10 @@
 #include "analysis.hpp"
 #include "flow.hpp"
 #include "frontend.hpp"
+#include "tree_reader.hpp"
 
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/Attr.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Index/USRGeneration.h>
 #include <clang/Lex/Lexer.h>
 
@@ -74,22 +74,21 @@ std::string text_of(ASTContext const& context, SourceRange range) {
   return one_line(Lexer::getSourceText(CharSourceRange::getTokenRange(range), context.getSourceManager(), context.getLangOpts()).str());
 }
 
-class collector : public RecursiveASTVisitor<collector> {
+class collector : public tree_reader {
  public:
   collector(analysis& a, ASTContext& context, unsigned unit) : a_{a}, context_{context}, unit_{unit} {}
-  bool shouldVisitTemplateInstantiations() const { return true; }
-  bool shouldVisitLambdaBody() const { return true; }
+  [[nodiscard]] bool reads_instantiations() const override { return true; }
 
-  bool VisitCallExpr(CallExpr* e) {
+  bool VisitCallExpr(CallExpr* e) override {
     called_.insert(e->getCallee()->IgnoreParenImpCasts());
     return true;
   }
-  bool VisitDeclRefExpr(DeclRefExpr* e) {
+  bool VisitDeclRefExpr(DeclRefExpr* e) override {
     auto const* f = dyn_cast<FunctionDecl>(e->getDecl());
     if (f != nullptr && is_device(f) && called_.count(e) == 0) address_taken(f, e->getExprLoc());
     return true;
   }
-  bool VisitLambdaExpr(LambdaExpr* e) {
+  bool VisitLambdaExpr(LambdaExpr* e) override {
     // A lambda's class is implicit, so the visitor does not reach its functions by itself.
     if (auto* generic = e->getLambdaClass()->getDependentLambdaCallOperator()) {
       for (auto* instance : generic->getAsFunction()->getDescribedFunctionTemplate()->specializations()) VisitFunctionDecl(instance);
@@ -98,7 +97,7 @@ class collector : public RecursiveASTVisitor<collector> {
     }
     return true;
   }
-  bool VisitFunctionDecl(FunctionDecl* f) {
+  bool VisitFunctionDecl(FunctionDecl* f) override {
     if (f->isImplicit() && !isa<CXXMethodDecl>(f)) return true;
     if (f->isMain() && f->doesThisDeclarationHaveABody()) return collect_main(f), true;
     if (!is_device(f) || !a_.is_users(f)) return true;

@@ -2,8 +2,8 @@
 // (gpuheap/mpi/c/local_arrays.hpp).
 #include "frontend.hpp"
 #include "translator.hpp"
+#include "tree_reader.hpp"
 
-#include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Lex/Lexer.h>
 
 namespace coalesce {
@@ -13,8 +13,8 @@ using namespace clang;
 bool is_constant_in_cpp(ASTContext const& context, Expr const* length) {
   Expr::EvalResult value;
   if (!length->EvaluateAsInt(value, context)) return false;
-  struct finder : RecursiveASTVisitor<finder> {
-    bool VisitDeclRefExpr(DeclRefExpr* e) {
+  struct finder : tree_reader {
+    bool VisitDeclRefExpr(DeclRefExpr* e) override {
       auto const* v = dyn_cast<VarDecl>(e->getDecl());
       if (v == nullptr) return true;
       bool const integer = v->getType()->isIntegralOrEnumerationType() && v->getType().isConstQualified();
@@ -63,8 +63,8 @@ bool is_constant(ASTContext const& context, QualType type) {
 }  // namespace
 
 bool local_arrays::has_rank_variable(Expr const* e) const {
-  struct finder : RecursiveASTVisitor<finder> {
-    bool VisitDeclRefExpr(DeclRefExpr* e) {
+  struct finder : tree_reader {
+    bool VisitDeclRefExpr(DeclRefExpr* e) override {
       auto const* v = dyn_cast<VarDecl>(e->getDecl());
       found = found || v == nullptr || known->spelled.count(v->getFirstDecl()) != 0;
       return true;

@@ -1,6 +1,7 @@
 #include "lower.hpp"
 
 #include "analysis.hpp"
+#include "tree_reader.hpp"
 
 #include <clang/AST/ASTConsumer.h>
 #include <clang/AST/ASTContext.h>
@@ -8,7 +9,6 @@
 #include <clang/AST/Decl.h>
 #include <clang/AST/ExprCXX.h>
 #include <clang/AST/GlobalDecl.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Basic/CodeGenOptions.h>
 #include <clang/CodeGen/ModuleBuilder.h>
 #include <clang/Frontend/CompilerInstance.h>
@@ -81,7 +81,7 @@ bool is_root(options const& asked, clang::FunctionDecl const* f) { return is_ker
 
 // Passes all declarations on to Clang's code generator. Before that, marks the returns of roots, and makes Clang emit virtual functions,
 // although no call names them.
-class preparation : public clang::ASTConsumer, public clang::RecursiveASTVisitor<preparation> {
+class preparation : public clang::ASTConsumer, public tree_reader {
  public:
   preparation(options const& asked, clang::CodeGenerator* generator, std::set<std::string>& virtuals)
       : asked_{asked}, generator_{generator}, virtuals_{virtuals} {}
@@ -111,8 +111,8 @@ class preparation : public clang::ASTConsumer, public clang::RecursiveASTVisitor
     generator_->HandleTranslationUnit(context);
   }
 
-  bool shouldVisitTemplateInstantiations() const { return true; }
-  bool VisitFunctionDecl(clang::FunctionDecl* f) {
+  [[nodiscard]] bool reads_instantiations() const override { return true; }
+  bool VisitFunctionDecl(clang::FunctionDecl* f) override {
     if (f->isDependentContext() || !f->doesThisDeclarationHaveABody()) return true;
     if (asked_.census && is_root(asked_, f) && prepared_.insert(f).second) end_->replace_returns(f->getBody());
     auto const* method = clang::dyn_cast<clang::CXXMethodDecl>(f);

@@ -2,9 +2,9 @@
 #include "c_library.hpp"
 #include "frontend.hpp"
 #include "translator.hpp"
+#include "tree_reader.hpp"
 
 #include <clang/AST/ParentMapContext.h>
-#include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Analysis/CFG.h>
 #include <clang/Lex/Lexer.h>
 
@@ -16,9 +16,7 @@ using namespace clang;
 
 namespace {
 
-class function_reader : public RecursiveASTVisitor<function_reader> {
-  using base = RecursiveASTVisitor<function_reader>;
-
+class function_reader : public tree_reader {
  public:
   function_reader(translator& t, ASTContext& context, unit_variables const& variables)
       : t_{t},
@@ -28,21 +26,20 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
         conversions_{t, context},
         arrays_{t, context, variables} {}
 
-  bool TraverseDeclStmt(DeclStmt* s) {
+  bool enters_statement(DeclStmt* s) override {
     place const begin = t_.at(context_, s->getBeginLoc());
-    if (variables_.moved.count({begin.file, begin.offset}) != 0) return true;  // its text has moved, unchanged (rank_variables.cpp)
+    if (variables_.moved.count({begin.file, begin.offset}) != 0) return false;  // its text has moved, unchanged (rank_variables.cpp)
     auto const parents = context_.getParents(*s);
     bool const in_block = !parents.empty() && (parents[0].get<CompoundStmt>() != nullptr || parents[0].get<SwitchCase>() != nullptr);
     arrays_.look_at(s, in_block);
-    return base::TraverseDeclStmt(s);
+    return true;
   }
-  bool TraverseFunctionDecl(FunctionDecl* f) {
-    if (f->isImplicit()) return true;
-    if (f->doesThisDeclarationHaveABody()) inside_ = f;
-    return base::TraverseFunctionDecl(f);
+  bool enters_function(FunctionDecl* f) override {
+    if (!f->isImplicit() && f->doesThisDeclarationHaveABody()) inside_ = f;
+    return !f->isImplicit();
   }
 
-  bool VisitFunctionDecl(FunctionDecl* f) {
+  bool VisitFunctionDecl(FunctionDecl* f) override {
     place const at = t_.at(context_, f->getLocation());
     std::string const name = f->getNameAsString();
     if (is_of_library(f)) return forget_declaration(f), true;
@@ -145,18 +142,18 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     return false;
   }
 
-  bool VisitVarDecl(VarDecl* v) {
+  bool VisitVarDecl(VarDecl* v) override {
     place const at = t_.at(context_, v->getLocation());
     if (auto const* parameter = dyn_cast<ParmVarDecl>(v)) arrays_.look_at(parameter);
     refuse_type(v->getType(), at);
     return true;
   }
-  bool VisitFieldDecl(FieldDecl* f) {
+  bool VisitFieldDecl(FieldDecl* f) override {
     refuse_type(f->getType(), t_.at(context_, f->getLocation()));
     return true;
   }
 
-  bool VisitDeclRefExpr(DeclRefExpr* e) {
+  bool VisitDeclRefExpr(DeclRefExpr* e) override {
     if (auto const* v = dyn_cast<VarDecl>(e->getDecl())) return read_variable(e, v), true;
     auto const* f = dyn_cast<FunctionDecl>(e->getDecl());
     if (f == nullptr || handled_.count(e) != 0) return true;
@@ -185,7 +182,7 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     return true;
   }
 
-  bool VisitCallExpr(CallExpr* e) {
+  bool VisitCallExpr(CallExpr* e) override {
     conversions_.look_at(e);
     auto const* callee = e->getDirectCallee();
     if (callee == nullptr) return true;
@@ -198,9 +195,9 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
     if (name == "printf") check_format(e, 0);
     return true;
   }
-  bool VisitImplicitCastExpr(ImplicitCastExpr* e) { return conversions_.look_at(e), true; }
+  bool VisitImplicitCastExpr(ImplicitCastExpr* e) override { return conversions_.look_at(e), true; }
   // Arithmetic on a pointer to void counts bytes in GNU C and does not exist in C++. A cast to char* is inserted.
-  bool VisitBinaryOperator(BinaryOperator* e) {
+  bool VisitBinaryOperator(BinaryOperator* e) override {
     auto const type = e->getLHS()->getType();
     if (!e->isAdditiveOp() || !type->isVoidPointerType() || e->getLHS()->getBeginLoc().isMacroID()) return true;
     auto const end = Lexer::getLocForEndOfToken(e->getLHS()->getEndLoc(), 0, sources_, context_.getLangOpts());
@@ -208,16 +205,16 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
       (void)t_.insert_before(context_, end, ")", "sum");
     return true;
   }
-  bool VisitInitListExpr(InitListExpr* e) { return conversions_.look_at(e), true; }
-  bool VisitCompoundLiteralExpr(CompoundLiteralExpr* e) { return conversions_.look_at(e), true; }
+  bool VisitInitListExpr(InitListExpr* e) override { return conversions_.look_at(e), true; }
+  bool VisitCompoundLiteralExpr(CompoundLiteralExpr* e) override { return conversions_.look_at(e), true; }
 
-  bool VisitUnaryExprOrTypeTraitExpr(UnaryExprOrTypeTraitExpr* e) { return arrays_.look_at(e), true; }
+  bool VisitUnaryExprOrTypeTraitExpr(UnaryExprOrTypeTraitExpr* e) override { return arrays_.look_at(e), true; }
 
-  bool VisitGCCAsmStmt(GCCAsmStmt* s) {
+  bool VisitGCCAsmStmt(GCCAsmStmt* s) override {
     t_.error("M5", t_.at(context_, s->getBeginLoc()), "assembly of this machine means nothing to a GPU: write it in C");
     return true;
   }
-  bool VisitAddrLabelExpr(AddrLabelExpr* e) {
+  bool VisitAddrLabelExpr(AddrLabelExpr* e) override {
     t_.error("M5", t_.at(context_, e->getBeginLoc()), "device code has no addresses of labels: use a switch");
     return true;
   }
@@ -233,8 +230,8 @@ class function_reader : public RecursiveASTVisitor<function_reader> {
 
   // Whether main's arguments are used for more than reading. Then each rank has its own copies.
   bool are_written(FunctionDecl const* f, ParmVarDecl const* words) {
-    struct finder : RecursiveASTVisitor<finder> {
-      bool VisitDeclRefExpr(DeclRefExpr* e) {
+    struct finder : tree_reader {
+      bool VisitDeclRefExpr(DeclRefExpr* e) override {
         if (e->getDecl() == words) written = written || !is_read(e);
         return true;
       }

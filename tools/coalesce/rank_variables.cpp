@@ -1,8 +1,8 @@
 // Variables of static storage duration: each rank has its own, as a member of a struct (gpuheap/mpi/variables.hpp).
 #include "frontend.hpp"
 #include "translator.hpp"
+#include "tree_reader.hpp"
 
-#include <clang/AST/RecursiveASTVisitor.h>
 #include <clang/Lex/Lexer.h>
 
 #include <algorithm>
@@ -17,14 +17,14 @@ using namespace clang;
 namespace {
 
 // Finds the variables whose addresses are taken, because these cannot become constants of C++, and the static variables of functions.
-class uses : public RecursiveASTVisitor<uses> {
+class uses : public tree_reader {
  public:
-  bool VisitUnaryOperator(UnaryOperator* e) {
+  bool VisitUnaryOperator(UnaryOperator* e) override {
     auto const* named = e->getOpcode() == UO_AddrOf ? dyn_cast<DeclRefExpr>(e->getSubExpr()->IgnoreParens()) : nullptr;
     if (named != nullptr) addressed.insert(named->getDecl()->getCanonicalDecl());
     return true;
   }
-  bool VisitDeclStmt(DeclStmt* s) {
+  bool VisitDeclStmt(DeclStmt* s) override {
     std::vector<VarDecl*> group;
     for (auto* d : s->decls()) {
       auto* v = dyn_cast<VarDecl>(d);
