@@ -97,9 +97,9 @@ def choose(layout: Layout, backend: str | None = None) -> Executable:
     raise UserError(f"no benchmark executable is built: run ./demo, or `{build_command('simulator')}`")
 
 
-def build_command(backend: str) -> str:
+def build_command(backend: str, *options: str) -> str:
     preset = PRESETS[backend]
-    return f"cmake --preset {preset} && cmake --build --preset {preset} --target gpuheap_bench_{preset}"
+    return f"{' '.join(('cmake --preset', preset, *options))} && cmake --build --preset {preset} --target gpuheap_bench_{preset}"
 
 
 def exit_words(code: int) -> str:
