@@ -297,6 +297,44 @@ def test_a_heap_whose_device_was_reset_is_told(bench: Bench, compiled: Compile) 
     assert ran.stderr.count(" 1 heap cannot be asked") == 1
 
 
+LOADED = ("context", "library", "launch=make")
+
+
+@pytest.mark.parametrize(
+    ("steps", "reported", "unknown", "untimed"),
+    [((*LOADED, "unnamed-reset"), [], {0: 1}, 1),
+     ((*LOADED, "unnamed-reset", "wait", "wait"), [], {0: 1}, 1),
+     ((*LOADED, "wait", "unnamed-reset", "unnamed-reset"), [], {0: 1}, 0),
+     ((*LOADED, "unnamed-reset", *LOADED, "wait"), [2], {0: 1}, 1),
+     ((*LOADED, "unnamed-reset", *LOADED, "unnamed-reset", "wait"), [], {0: 2}, 2),
+     ((*LOADED, "unnamed-reset", "reset", *LOADED, "reset", "wait"), [2], {0: 1}, 2),
+     ((*LOADED, "context=1", "launch=make", "unnamed-reset=1", "wait"), [1], {1: 1}, 1),
+     ((*LOADED, "context=1", "launch=make", "unnamed-reset=0", "wait"), [2], {0: 1}, 1),
+     ((*LOADED, "other", "launch=make", "unnamed-reset", "wait"), [2], {0: 1}, 1),
+     ((*LOADED, "other", "launch=make", "ended-elsewhere", "wait"), [2, 1], {}, 0),
+     ((*LOADED, "other", "launch=make", "ended-elsewhere", "unnamed-reset", "wait"), [2], {0: 1}, 1),
+     ((*LOADED, "other", "launch=make", "unload", "ended-elsewhere", "wait"), [2, 1], {}, 0),
+     ((*LOADED, "unload", "reset", "wait"), [1], {}, 1)],
+    ids=["reset", "wait", "reset twice", "new work", "new work reset", "named", "current device", "other device", "other context", "destroyed", "both",
+         "unloaded and destroyed", "unloaded and reset"],
+)  # fmt: skip
+def test_no_context_that_has_ended_is_asked(
+    bench: Bench, compiled: Compile, steps: tuple[str, ...], reported: list[int], unknown: dict[int, int], untimed: int
+) -> None:
+    """The double ends a process that asks one, and a program of the runtime's may end with one current."""
+    library = f"library={compiled(PROGRAM, '-arch=sm_90')}"
+    ran = bench.served(
+        *(library if step == "library" else step for step in steps), DOUBLE_DEVICES="2", GPUHEAP_STATS="1", GPUHEAP_RUN_TIMES=str(bench.folder)
+    )
+    assert (ran.stdout, ran.returncode) == ("done\n", 0), ran.stderr
+    assert bench.log("^report", "provider.log") == [f"report {number}" for number in reported]
+    told = re.findall(r"device (\d) \(Double\): (\d) heaps? cannot be asked", ran.stderr)
+    assert {int(device): int(heaps) for device, heaps in told} == unknown
+    (times,) = [json.loads(file.read_text()) for file in bench.folder.glob("*.json")]
+    launches = steps.count("launch=make")
+    assert (times["launches"], times["untimed"], times["kernel_ms"]) == (launches, untimed, launches - untimed)
+
+
 def test_samples_that_cannot_be_had_are_told(bench: Bench, compiled: Compile) -> None:
     steps = ("context", f"library={compiled(PROGRAM, '-arch=sm_90')}", "launch=make", "sleep=0.1")
     bench.gpuheap("--watch-file", "series.jsonl", "--every", "0.02", str(STEPS), *steps, PROVIDER_NO_SAMPLE="1")

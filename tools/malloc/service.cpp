@@ -82,11 +82,8 @@ served_context const* service::before_launch(CUstream stream) {
 }
 
 served_context* service::make(CUcontext context, std::uint64_t id) {
-  served_context& served = contexts_.emplace_back();
-  served.context = context;
-  served.id = id;
+  served_context& served = contexts_.emplace_back(known(driver_, context, id));
   served.state.resize(table_.state_bytes);
-  (void)driver_.context_device(&served.device);
   provider_settings settings{};
   constexpr std::size_t drivers_default = std::size_t{8} << 20;
   if (std::size_t limit = 0; driver_.context_limit(&limit, CU_LIMIT_MALLOC_HEAP_SIZE) == CUDA_SUCCESS && limit != drivers_default)
@@ -111,30 +108,6 @@ served_context* service::make(CUcontext context, std::uint64_t id) {
   return &served;
 }
 
-// Calls ask() with the context of a heap current, if the context exists; returns whether it does. A context that the program has destroyed
-// must not be touched. Only the current context, and a device's primary context, which the driver finds by the device, are known to exist.
-template <class Ask>
-bool service::in_context_of(served_context const& served, Ask ask) {
-  CUcontext current = nullptr, found = nullptr;
-  unsigned long long id = 0;
-  if (driver_.context_current(&current) == CUDA_SUCCESS && current != nullptr && driver_.context_id(current, &id) == CUDA_SUCCESS &&
-      id == served.id) {
-    ask();
-    return true;
-  }
-  unsigned flags = 0;
-  int active = 0;
-  if (driver_.primary_state(served.device, &flags, &active) != CUDA_SUCCESS || active == 0) return false;
-  if (driver_.primary_retain(&found, served.device) != CUDA_SUCCESS) return false;
-  bool const is_there = driver_.context_id(found, &id) == CUDA_SUCCESS && id == served.id && driver_.push_context(found) == CUDA_SUCCESS;
-  if (is_there) {
-    ask();
-    (void)driver_.pop_context(&current);
-  }
-  (void)driver_.primary_release(served.device);
-  return is_there;
-}
-
 // Runs on the watch's thread. A launch that grows a heap may wait for a look, but no longer than it would wait for the device anyway.
 void service::look_at_all() {
   std::vector<served_context*> all;
@@ -148,7 +121,8 @@ void service::look_at(served_context& served) {
   if (captures.load(std::memory_order_relaxed) != 0) return;  // during a capture, only the program launches kernels
   std::unique_lock const lock{served.in_use, std::try_to_lock};
   if (!lock.owns_lock() || served.heap == nullptr) return;
-  in_context_of(served, [&] { print_sample(served); });
+  entered_context const here{driver_, served};
+  if (here.there()) print_sample(served);
 }
 
 void service::print_sample(served_context const& served) const {
@@ -176,15 +150,19 @@ void service::grow(served_context& served) {
 
 void service::context_ends() {
   CUcontext context = nullptr;
-  unsigned long long id = 0;
-  if (driver_.context_current(&context) != CUDA_SUCCESS || context == nullptr || driver_.context_id(context, &id) != CUDA_SUCCESS) return;
+  if (driver_.context_current(&context) != CUDA_SUCCESS || context == nullptr) return;
   std::lock_guard const lock{mutex_};
-  served_context* const served = find(id);
-  if (served == nullptr || served->heap == nullptr) return;
-  std::lock_guard const in_use{served->in_use};
-  print_report(*served);
-  table_.forget(served->heap);
-  served->heap = nullptr;
+  // Contexts of which some have ended unseen may have the same handle. The newest one is the last.
+  for (auto served = contexts_.rbegin(); served != contexts_.rend(); ++served) {
+    if (served->context != context || served->heap == nullptr) continue;
+    entered_context const here{driver_, *served};
+    if (!here.there()) continue;
+    std::lock_guard const in_use{served->in_use};
+    print_report(*served);
+    table_.forget(served->heap);
+    served->heap = nullptr;
+    return;
+  }
 }
 
 void service::process_ends() {
@@ -198,11 +176,13 @@ void service::process_ends() {
   for (served_context& served : contexts_) {
     std::unique_lock const in_use{served.in_use, std::try_to_lock};
     if (!in_use.owns_lock() || served.heap == nullptr) continue;
-    bool const asked = in_context_of(served, [&] {
-      if (watch_ != nullptr) print_sample(served);
-      print_report(served);
-    });
-    if (!asked) ++unknown[served.device];
+    entered_context const here{driver_, served};
+    if (!here.there()) {
+      ++unknown[served.device];
+      continue;
+    }
+    if (watch_ != nullptr) print_sample(served);
+    print_report(served);
   }
   for (auto const& [device, num_heaps] : unknown) print_unknown(device, num_heaps);
 }

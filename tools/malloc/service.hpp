@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/malloc/contexts.hpp"
 #include "tools/malloc/provider.hpp"
 #include "tools/malloc/watch.hpp"
 
@@ -34,6 +35,7 @@ struct driver_calls {
   CUresult (*primary_retain)(CUcontext* context, CUdevice device);
   CUresult (*primary_release)(CUdevice device);
   CUresult (*is_capturing)(CUstream stream, CUstreamCaptureStatus* status);
+  CUresult (*capture_mode)(CUstreamCaptureMode* mode);
   /// Called first on each thread that the service makes, so that the calls of this thread do not count as the program's. May be null.
   void (*thread_begins)();
   /// The text of a place of the program, as provider::findings asks for it. May be null: the program's calls have no places.
@@ -41,10 +43,9 @@ struct driver_calls {
 };
 
 /// A context's heap.
-struct served_context {
-  CUcontext context = nullptr;
-  std::uint64_t id = 0;  // the context's id, which no other context of the process ever has
-  CUdevice device = 0;
+struct served_context : known_context {
+  explicit served_context(known_context const& of) : known_context{of} {}
+
   void* heap = nullptr;          // null: it could not be made, or the context has ended
   std::vector<std::byte> state;  // the contents of gpuheap_malloc_state; all zero if there is no heap
   std::mutex in_use;             // held while the provider reads or changes the heap; where both are held, taken after service::mutex_
@@ -69,7 +70,7 @@ class service {
   served_context const* before_launch(CUstream stream);
 
   /// Called before the current context ends, as by cudaDeviceReset. Prints what GPUHEAP_STATS asks for and the misuse that the heap has
-  /// found, and forgets the heap.
+  /// found, and forgets the heap. Asks nothing of a context that has ended before, unseen.
   void context_ends();
 
   /// Called at the end of the process, while the driver still answers. For every heap whose context can be entered, it prints what
@@ -83,8 +84,6 @@ class service {
   [[nodiscard]] served_context* find(std::uint64_t id);
   served_context* make(CUcontext context, std::uint64_t id);
   void grow(served_context& served);
-  template <class Ask>
-  bool in_context_of(served_context const& served, Ask ask);
   void look_at_all();
   void look_at(served_context& served);
   void print_sample(served_context const& served) const;

@@ -38,7 +38,8 @@ bool look_up_all(driver_calls& calls) {
          look_up("cuDeviceGetName", 12000, calls.device_name) && look_up("cuCtxPushCurrent", 12000, calls.push_context) &&
          look_up("cuCtxPopCurrent", 12000, calls.pop_context) && look_up("cuDevicePrimaryCtxGetState", 12000, calls.primary_state) &&
          look_up("cuDevicePrimaryCtxRetain", 12000, calls.primary_retain) &&
-         look_up("cuDevicePrimaryCtxRelease", 12000, calls.primary_release) && look_up("cuStreamIsCapturing", 12000, calls.is_capturing);
+         look_up("cuDevicePrimaryCtxRelease", 12000, calls.primary_release) && look_up("cuStreamIsCapturing", 12000, calls.is_capturing) &&
+         look_up("cuThreadExchangeStreamCaptureMode", 12000, calls.capture_mode);
 }
 
 // True in three cases: while this thread is in the hook of a launch or a reset; once the exit handler has begun on this thread; and always

@@ -2,14 +2,15 @@
 //
 //   run_steps [dlsym|lookup|per-thread] STEP...
 //
-//   context         makes the primary context of the first device current, as the CUDA runtime does; other: one of its own
+//   context         makes the primary context of the first device current, as the CUDA runtime does; context=N: of the device N
+//   other           makes a context of its own current; ended-elsewhere: another thread destroys it, and it stays current here
 //   library=FILE    loads a fat binary, cubin or PTX file's bytes as a library; module=FILE, ex=FILE and fat=FILE as a module
 //   options=FILE    loads a module with options for the compiler of PTX, and prints what they answer
 //   path=FILE       loads the file by its name as a module; library-path=FILE as a library
 //   wrapper=FILE    loads a library through nvcc's wrapper; linked=IMAGE,PART,PART through the wrapper of a linked image
 //   launch=KERNEL   of what was loaded last; graph: launches one
 //   capture, end    of a stream, which launches go to meanwhile
-//   unload, reset, fork; unnamed-reset: as the CUDA runtime resets, by a function that has no name
+//   unload, reset, fork, wait; unnamed-reset: as the CUDA runtime resets, by a function that has no name; unnamed-reset=N: the device N
 //   sleep=SECONDS, exit=N, abort
 //
 // Each step that fails prints the driver's error, and the program goes on.
@@ -27,6 +28,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/host/double/private_table.hpp"
@@ -89,8 +91,14 @@ void const* wrapped(std::string const& files) {
 class program {
  public:
   CUresult step(std::string const& what, std::string const& with) {
-    if (what == "context") return make_current();
+    if (what == "context") return make_current(std::atoi(with.c_str()));
     if (what == "other") return DRIVER(cuCtxCreate, cuCtxCreate_v4, 12050)(&context_, nullptr, 0, 0);
+    if (what == "ended-elsewhere") {
+      CUresult result = CUDA_SUCCESS;
+      std::thread{[&] { result = DRIVER(cuCtxDestroy, cuCtxDestroy_v2, 4000)(context_); }}.join();
+      return result;
+    }
+    if (what == "wait") return DRIVER(cuStreamSynchronize, cuStreamSynchronize, 2000)(nullptr);
     if (what == "library") return load(bytes_of(with).data());
     if (what == "wrapper" || what == "linked") return load(wrapped(with));
     if (what == "library-path")
@@ -119,7 +127,7 @@ class program {
     if (what == "unnamed-reset") {
       void const* table = nullptr;
       CUresult const result = DRIVER(cuGetExportTable, cuGetExportTable, 3000)(&table, &driver_double::private_table_id);
-      return result == CUDA_SUCCESS ? static_cast<driver_double::private_table const*>(table)->reset(0) : result;
+      return result == CUDA_SUCCESS ? static_cast<driver_double::private_table const*>(table)->reset(std::atoi(with.c_str())) : result;
     }
     if (what == "fork") {
       if (fork() == 0) return CUDA_SUCCESS;  // the child does the rest
@@ -139,9 +147,9 @@ class program {
   }
 
  private:
-  CUresult make_current() {
+  CUresult make_current(CUdevice device) {
     DRIVER(cuInit, cuInit, 2000)(0);
-    CUresult const result = DRIVER(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000)(&context_, 0);
+    CUresult const result = DRIVER(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, 7000)(&context_, device);
     return result == CUDA_SUCCESS ? DRIVER(cuCtxSetCurrent, cuCtxSetCurrent, 4000)(context_) : result;
   }
   CUresult load(void const* image) {

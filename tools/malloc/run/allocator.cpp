@@ -59,24 +59,31 @@ serving_code const& serving() {
   return *only;
 }
 
+device_malloc::driver_calls const& calls_for_heaps() {
+  static device_malloc::driver_calls const found = [] {
+    driver_calls const& calls = driver();
+    return device_malloc::driver_calls{.context_current = calls.context_current,
+                                       .context_id = calls.context_id,
+                                       .context_limit = calls.context_limit,
+                                       .context_device = calls.context_device,
+                                       .device_name = calls.device_name,
+                                       .push_context = calls.context_push,
+                                       .pop_context = calls.context_pop,
+                                       .primary_state = calls.primary_state,
+                                       .primary_retain = calls.primary_retain,
+                                       .primary_release = calls.primary_release,
+                                       .is_capturing = calls.stream_captures,
+                                       .capture_mode = calls.capture_mode,
+                                       .thread_begins = [] { ++interpose::depth; },
+                                       .text_of_place = text_of_place};
+  }();
+  return found;
+}
+
 device_malloc::service& heaps() {
   static device_malloc::service* const only = [] {
-    driver_calls const& calls = driver();
     // Never destroyed, since calls come after static destruction too.
-    auto* const made = new device_malloc::service{*provider(),
-                                                  {.context_current = calls.context_current,
-                                                   .context_id = calls.context_id,
-                                                   .context_limit = calls.context_limit,
-                                                   .context_device = calls.context_device,
-                                                   .device_name = calls.device_name,
-                                                   .push_context = calls.context_push,
-                                                   .pop_context = calls.context_pop,
-                                                   .primary_state = calls.primary_state,
-                                                   .primary_retain = calls.primary_retain,
-                                                   .primary_release = calls.primary_release,
-                                                   .is_capturing = calls.stream_captures,
-                                                   .thread_begins = [] { ++interpose::depth; },
-                                                   .text_of_place = text_of_place}};
+    auto* const made = new device_malloc::service{*provider(), calls_for_heaps()};
     owner = getpid();
     std::atexit(at_exit);
     return made;

@@ -13,6 +13,9 @@ namespace gpuheap::unchanged {
 /// @return The code with which programs are linked. Call it only if there is a provider.
 [[nodiscard]] serving_code const& serving();
 
+/// @return The driver's functions, for the heaps and for contexts.hpp. Called once the program has loaded the driver.
+[[nodiscard]] device_malloc::driver_calls const& calls_for_heaps();
+
 /// @return The heaps. Call it only if there is a provider.
 [[nodiscard]] device_malloc::service& heaps();
 

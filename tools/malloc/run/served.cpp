@@ -35,6 +35,9 @@ everything& all() {
 }
 
 constinit std::atomic<std::size_t> num_served{0};
+// Whether code was ever served, so that there may be heaps, also once all of it is unloaded. All accesses are relaxed, because the program
+// orders the end of a context after the launches in it, and these after the load of their code.
+constinit std::atomic<bool> was_served{false};
 constinit std::atomic<std::uint64_t> generation{
     1};  // grows when code is loaded or unloaded, so that prepare_launch() looks at all code again
 
@@ -48,6 +51,7 @@ constinit thread_local prepared last __attribute__((tls_model("initial-exec"))) 
 void add(served_code made) {
   std::lock_guard const held{all().lock};
   all().code.push_back(std::move(made));
+  was_served.store(true, std::memory_order_relaxed);
   num_served.store(all().code.size());
   ++generation;
 }
@@ -113,7 +117,7 @@ void prepare_launch(CUstream stream) {
 
 void context_ends(CUcontext context) {
   CUcontext popped = nullptr;
-  if (num_served.load() == 0 || driver().context_push(context) != CUDA_SUCCESS) return;
+  if (!was_served.load(std::memory_order_relaxed) || driver().context_push(context) != CUDA_SUCCESS) return;
   heaps().context_ends();
   driver().context_pop(&popped);
 }
@@ -122,7 +126,8 @@ void primary_ends(CUdevice device) {
   unsigned flags = 0;
   int active = 0;
   CUcontext primary = nullptr;
-  if (num_served.load() == 0 || driver().primary_state(device, &flags, &active) != CUDA_SUCCESS || active == 0) return;
+  if (!was_served.load(std::memory_order_relaxed)) return;
+  if (driver().primary_state(device, &flags, &active) != CUDA_SUCCESS || active == 0) return;
   if (driver().primary_retain(&primary, device) != CUDA_SUCCESS) return;
   context_ends(primary);
   driver().primary_release(device);
@@ -131,6 +136,7 @@ void primary_ends(CUdevice device) {
 void forget_served_after_fork() {
   new (&all()) everything;  // its lock may have been held by a thread that this process lacks
   num_served.store(0);
+  was_served.store(false, std::memory_order_relaxed);
   ++generation;
 }
 

@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "allocator.hpp"
 #include "link.hpp"
 #include "settings.hpp"
 #include "tools/interposer/inside.hpp"
+#include "tools/malloc/contexts.hpp"
 
 namespace gpuheap::unchanged {
 
@@ -26,8 +28,12 @@ struct launch {
   CUevent end;
 };
 
+using device_malloc::entered_context;
+using device_malloc::known_context;
+using device_malloc::own_contexts;
+
 struct context_events {
-  CUcontext handle = nullptr;
+  known_context of;
   std::vector<launch> free;
   std::deque<launch> pending;
 };
@@ -66,12 +72,11 @@ void write_all() {
   interpose::inside const here;
   std::unique_lock const held{all().lock, std::try_to_lock};  // exit() may be called where the lock is held
   if (!held.owns_lock()) return;
-  for (auto& [id, context] : all().contexts) {
-    unsigned long long now = 0;
-    CUcontext popped = nullptr;
-    bool const lives =
-        driver().context_id(context.handle, &now) == CUDA_SUCCESS && now == id && driver().context_push(context.handle) == CUDA_SUCCESS;
-    if (!lives) {
+  for (auto& each : all().contexts) {
+    context_events& context = each.second;
+    // take_times_of() was called before each context of cuCtxCreate was destroyed.
+    entered_context const here{calls_for_heaps(), context.of, own_contexts::exist};
+    if (!here.there()) {
       all().untimed += context.pending.size();
       continue;
     }
@@ -79,7 +84,6 @@ void write_all() {
       driver().event_wait(context.pending.front().end);
       take(context);
     }
-    driver().context_pop(&popped);
   }
   link_counts const links = counts_of_links();
   std::FILE* const file = std::fopen((configured().times + "/" + std::to_string(getpid()) + ".json").c_str(), "w");
@@ -104,7 +108,11 @@ timed_launch::timed_launch(CUstream stream) : stream_{stream} {
   static_cast<void>(registered);
   ++all().launches;
   context_events& context = all().contexts[context_];
-  if (context.handle == nullptr) driver().context_current(&context.handle);
+  if (context.of.id == 0) {
+    CUcontext current = nullptr;
+    driver().context_current(&current);
+    context.of = device_malloc::known(calls_for_heaps(), current, context_);
+  }
   if (context.pending.size() > pending_before_look) take_ended(context);
   if (context.free.empty()) {
     launch made{};
@@ -137,11 +145,17 @@ void timed_launch::done(bool launched) {
 
 void collect_times() {
   if (configured().times.empty()) return;
-  std::uint64_t const context = current_context();
-  if (context == 0) return;
+  CUcontext current = nullptr;
+  if (driver().context_current(&current) != CUDA_SUCCESS || current == nullptr) return;
   relaxed_capture const relaxed;
   std::lock_guard const held{all().lock};
-  if (auto const known = all().contexts.find(context); known != all().contexts.end()) take_ended(known->second);
+  // Contexts of which all but the newest have ended may have the same handle. The newest one has the highest id.
+  for (auto known = all().contexts.rbegin(); known != all().contexts.rend(); ++known) {
+    if (known->second.of.context != current) continue;
+    entered_context const here{calls_for_heaps(), known->second.of, own_contexts::exist};
+    if (here.there()) take_ended(known->second);
+    return;
+  }
 }
 
 void take_times_of(CUcontext context) {
