@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpuheap.catalogue import ordered
+from gpuheap.catalogue import is_known, ordered
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.files import check_beginning, check_file
 from gpuheap.formats.points import DEFAULT_SEED, Point
@@ -93,7 +93,7 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
 
     `outside`: an executable with one further allocator, which the request names.
     """
-    _check_allocators([name for name in request.allocators if name != request.outside], executable, "allocator", suites.values())
+    _check_allocators([name for name in request.allocators if name != request.outside], executable, "allocator")
     if request.quick and request.full:
         raise UserError("--quick measures fewer points and --full measures more: choose one of them")
     for option, path in request.files.items():
@@ -104,8 +104,7 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
     for suite, case_names in select(suites, list(request.targets)):
         if not request.outside:
             if not request.allocators:
-                others = [other for other in suites.values() if other is not suite]
-                _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}", others)
+                _check_allocators(suite.allocators, executable, f"allocator of suite {suite.name}")
             notes += _left_out(suite, case_names, request, executable)
         for name in case_names:
             case = _adjusted(suite.case(name, executable.backend), request)
@@ -145,12 +144,11 @@ def baselines_last(plan: Plan) -> Plan:
     return dataclasses.replace(plan, sweeps=tuple(sorted(plan.sweeps, key=lambda sweep: sweep.allocator in sweep.case.baselines)))
 
 
-def _check_allocators(names: Sequence[str], executable: Executable, kind: str, suites: Collection[Suite]) -> None:
-    """Raises UserError if the executable lacks one of the names. `suites`: what they name exists, and only the executable lacks it."""
+def _check_allocators(names: Sequence[str], executable: Executable, kind: str) -> None:
+    """Raises UserError if the executable lacks one of the names."""
     known = [a.name for a in executable.description.allocators] + list(executable.description.baselines)
     missing = [name for name in names if name not in known]
-    lacking = [name for name in missing if any(name in suite.allocators for suite in suites)]
-    if lacking:
+    if lacking := [name for name in missing if is_known(name)]:
         build = build_command(executable.backend, "-DGPUHEAP_BENCH_ONLY=")
         raise UserError(f"{executable.path} was built without {', '.join(lacking)}: build it with all allocators, by `{build}`")
     if missing:
