@@ -10,5 +10,5 @@ def in_full() -> bool:
     return int(os.environ.get("GPUHEAP_SEEDS_PERCENT", "100")) >= 100
 
 
-# What device code is compiled for: the oldest, a common and the newest architecture, or the common one alone.
+# Device code is compiled for three architectures (the oldest, a common one and the newest), or for the common one alone.
 ARCHITECTURES = (75, 90, 120) if in_full() else (90,)

@@ -38,7 +38,7 @@ class tree_reader {
   virtual bool enters_statement(clang::DeclStmt*) { return true; }
   virtual bool enters_function(clang::FunctionDecl*) { return true; }
 
-  // What is seen, before what is within it. False ends the reading.
+  // Called for each node, before the nodes within it. A call that returns false ends the reading.
   virtual bool VisitAddrLabelExpr(clang::AddrLabelExpr*) { return true; }
   virtual bool VisitBinaryOperator(clang::BinaryOperator*) { return true; }
   virtual bool VisitCallExpr(clang::CallExpr*) { return true; }

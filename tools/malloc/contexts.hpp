@@ -21,7 +21,7 @@ struct known_context {
 /// @return The current context, which exists. No capture of the program notices the calls.
 [[nodiscard]] known_context known(driver_calls const& driver, CUcontext current, std::uint64_t id);
 
-/// What is known of the end of contexts of cuCtxCreate, which the driver does not find by a device.
+/// Whether the caller sees when a context that cuCtxCreate made ends. The driver does not find such a context by its device.
 enum class own_contexts {
   end_unseen,  // one that is current is taken to exist, and of any other nothing is known
   exist,       // the caller has seen the ends of all, and asks for none that has ended

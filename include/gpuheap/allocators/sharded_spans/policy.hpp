@@ -306,9 +306,9 @@ template <tuning Tuning>
     unsigned const of_shard = in.held_pages >> in.lg_shards;
     unsigned const share = !large ? of_shard / Tuning.held_divisor : in.is_alone ? of_shard / alone_held_divisor : 0;
     if (share > pages) pages = share;
-    // No span is shorter than those before it, and a launch that is repeated needs more than they have. Without growth, every launch like
-    // it would meet the end of a span. Groups of few lanes misjudge their launch by a factor of about four at most, so a span does not grow
-    // beyond four times the demand.
+    // The next span is no shorter than what pages_before() tells, and a launch that is repeated needs more than that. Without growth, every
+    // launch like it would meet the end of a span. Groups of few lanes misjudge their launch by a factor of about four at most, so a span
+    // does not grow beyond four times the demand.
     unsigned const before = pages_before(in), longer = repeats_launch(in) ? before + before / growth_divisor : before,
                    most = demanded_pages(in) * launches_per_span;
     unsigned const grown = longer < most ? longer : most;
