@@ -1,9 +1,13 @@
 """The table of what fuzzing has executed, tests/fuzz/executions.csv, which is committed: build/ does not outlive a machine. The scripts nightly_fuzz.py,
-nightly_properties.py and nightly_rewriter.py write it if they are asked to `--record`. A row has the executions of one target at one commit."""
+nightly_properties.py and nightly_rewriter.py write it if they are asked to `--record`. A row has the executions of one target at one commit.
+
+GPUHEAP_COMMIT names the commit of a copy that has no git."""
 
 from __future__ import annotations
 
 import csv
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -19,6 +23,11 @@ class CannotRecord(Exception):
 
 def commit_of(root: Path = ROOT, table: Path = TABLE) -> str:
     """The commit of the checkout. Raises CannotRecord if other files than the table differ from it, because the row names the code that was run."""
+    named = os.environ.get("GPUHEAP_COMMIT", "").strip()
+    if named and not re.fullmatch("[0-9a-f]{40}", named):
+        raise CannotRecord(f"--record needs a whole commit, 40 digits, and GPUHEAP_COMMIT is '{named}'")
+    if named:
+        return named
     answers = []
     for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--untracked-files=no")):
         try:

@@ -4,6 +4,8 @@
     python scripts/nightly_fuzz.py --seconds 1800             half an hour of each target; the next run continues
     python scripts/nightly_fuzz.py --executions 100000 trace  one target, briefly
     python scripts/nightly_fuzz.py --seconds 1800 --record    also adds what this run has executed to tests/fuzz/executions.csv, to be committed
+    python scripts/nightly_fuzz.py --jobs 32                  32 processes at the same time, several of them for a target that is slow
+    python scripts/nightly_fuzz.py --built                    runs the targets that build/fuzz has, without clang and CMake
 
 The executions of several runs add up. build/fuzz/executions.csv has a row for each piece of a run, with the target's build; a target whose code has changed
 begins anew. New inputs that a run finds stay in build/fuzz/grown, from which the next run begins. Needs clang with libFuzzer (apt-get install clang-19
@@ -16,19 +18,18 @@ import csv
 import hashlib
 import os
 import re
+import secrets
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 import fuzz_record
+import pieces
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES, CORPUS, BUILD = ROOT / "tests" / "fuzz" / "targets", ROOT / "tests" / "fuzz" / "corpus", ROOT / "build" / "fuzz"
@@ -37,6 +38,7 @@ OF_CUDA = ("capi", "code")  # built only if CUDA's headers are found
 LONGEST = {"capi": 256, "code": 4096}  # the longest input in bytes
 LONGEST_OF_OTHERS = 1024
 PIECE_S = 300  # the seconds of a piece of a run; the executions are recorded after each piece
+LEAST = 100_000  # the executions of a piece, unless fewer are missing: a process runs the whole corpus before it makes new inputs
 INTERRUPTED = 72  # the exit code of libFuzzer after Ctrl-C
 COLUMNS = ("ended", "target", "build", "executions", "seconds", "finding")
 # A reader refuses an input by an exception. At each exception, AddressSanitizer clears the frames that it keeps to detect uses after return. This, and the
@@ -87,6 +89,7 @@ def run(target: str, executions: int, seconds: int, seed: int, folder: Path = BU
     grown, findings = folder / "grown" / target, folder / "findings" / target
     grown.mkdir(parents=True, exist_ok=True)
     findings.mkdir(parents=True, exist_ok=True)
+    own = f"{findings}/seed_{seed}_"  # another process of this target may find something at the same time
     before = set(findings.iterdir())
     command = [
         str(folder / target),
@@ -97,14 +100,14 @@ def run(target: str, executions: int, seconds: int, seed: int, folder: Path = BU
         "-timeout=10",
         "-rss_limit_mb=2048",
         "-print_final_stats=1",
-        f"-artifact_prefix={findings}/",
+        f"-artifact_prefix={own}",
         str(grown),
         str(CORPUS / target),
     ]
     variables = {**os.environ, **({"ASAN_OPTIONS": FAST} if fast else {})}
     ran = subprocess.run(command, env=variables, capture_output=True, text=True, errors="replace", check=False)
     made = re.search(r"stat::number_of_executed_units:\s+(\d+)", ran.stderr)
-    found = sorted(set(findings.iterdir()) - before)
+    found = sorted(path for path in set(findings.iterdir()) - before if str(path).startswith(own))
     if ran.returncode in (0, INTERRUPTED) and not found:
         return Outcome(target, int(made[1]) if made else 0, None, "interrupted" if ran.returncode == INTERRUPTED else "")
     told = re.search(r"(SUMMARY: .*|ERROR: .*|runtime error: .*)", ran.stderr)
@@ -116,7 +119,6 @@ class Tally:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.lock = threading.Lock()
         self.made: dict[tuple[str, str], int] = {}
         self.now: dict[str, tuple[int, float, int]] = {}  # of each target, in this process: the executions, the seconds and the findings
         rows = []
@@ -138,63 +140,98 @@ class Tally:
 
     def add(self, build: str, outcome: Outcome, seconds: float) -> None:
         ended = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        with self.lock:
-            self.made[outcome.target, build] = self.of(outcome.target, build) + outcome.executions
-            made, spent, found = self.now.get(outcome.target, (0, 0.0, 0))
-            self.now[outcome.target] = made + outcome.executions, spent + seconds, found + (outcome.finding is not None)
-            with self.path.open("a", newline="") as file:
-                csv.writer(file, lineterminator="\n").writerow((ended, outcome.target, build, outcome.executions, f"{seconds:.0f}", outcome.finding or ""))
+        self.made[outcome.target, build] = self.of(outcome.target, build) + outcome.executions
+        made, spent, found = self.now.get(outcome.target, (0, 0.0, 0))
+        self.now[outcome.target] = made + outcome.executions, spent + seconds, found + (outcome.finding is not None)
+        with self.path.open("a", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow((ended, outcome.target, build, outcome.executions, f"{seconds:.0f}", outcome.finding or ""))
 
 
 def build_of(target: str, folder: Path = BUILD) -> str:
     return hashlib.sha256((folder / target).read_bytes()).hexdigest()[:12]
 
 
+@dataclass(frozen=True)
+class Piece:
+    target: str
+    executions: int  # at most
+    seconds: int  # at most
+    seed: int
+
+
+@dataclass
+class State:
+    """A target in a run."""
+
+    build: str
+    made: int  # the executions, with those of earlier runs
+    spent: float = 0.0  # the seconds of the processes that have ended
+    pieces: int = 0  # that have ended
+    made_now: int = 0  # the executions of these pieces
+    running: list[Piece] = field(default_factory=list)
+    over: bool = False  # something was found
+
+    @property
+    def expected(self) -> float:
+        """The executions after the running pieces, if each makes as many as the pieces before it."""
+        return self.made + len(self.running) * (self.made_now / self.pieces if self.pieces else 1)
+
+
 @dataclass
 class Night:
-    """Runs several targets. They take turns, a piece each, so that even a run that is stopped early has run all of them."""
+    """Runs several targets in pieces, each a process. The next piece is of the target that will have the fewest executions. So all targets get on, even if
+    the run is stopped early, the slowest one has the most processes, and all reach the wanted number at about the same time."""
 
     executions: int
-    seconds: int  # the limit for each target; 0: none
-    seed: int
+    seconds: int  # the limit for the processes of a target, together; 0: none
+    seed: int  # of the first piece, each further piece has the next one; 0: any
     tally: Tally
     folder: Path = BUILD
     piece_s: int = PIECE_S
 
     def run(self, targets: list[str], jobs: int) -> list[Outcome]:
-        waiting, findings, lock = deque((name, build_of(name, self.folder), 0.0) for name in targets), [], threading.Lock()
-        stopping = threading.Event()
+        states = {name: State(build, self.tally.of(name, build)) for name in targets for build in [build_of(name, self.folder)]}
+        seed = self.seed or secrets.randbelow(2**31) + 1
+        findings: list[Outcome] = []
 
-        def work() -> None:
-            # Ends: a target waits again only after a piece, which makes at least one execution, and the executions are bounded.
-            while True:
-                with lock:
-                    if stopping.is_set() or not waiting:
-                        return
-                    name, build, spent = waiting.popleft()
-                missing = self.executions - self.tally.of(name, build)
-                if missing <= 0 or (self.seconds and spent >= self.seconds):
+        def choose() -> Piece | None:
+            nonlocal seed
+            # Those that have not run yet come first.
+            for name, state in sorted(states.items(), key=lambda item: (bool(item[1].pieces or item[1].running), item[1].expected)):
+                missing = self.executions - state.made
+                # What the running pieces may still make and spend belongs to them. What they leave comes back when they end.
+                most = min(missing - sum(piece.executions for piece in state.running), max(LEAST, -(-missing // jobs)))
+                seconds = self.piece_s
+                if self.seconds:
+                    seconds = min(seconds, round(self.seconds - state.spent - sum(piece.seconds for piece in state.running)))
+                if state.over or most <= 0 or seconds <= 0:
                     continue
-                began = time.monotonic()
-                most = min(self.piece_s, max(1, round(self.seconds - spent))) if self.seconds else self.piece_s
-                outcome = run(name, missing, most, self.seed, self.folder, fast=True)
-                self.tally.add(build, outcome, time.monotonic() - began)
-                if outcome.text == "interrupted":
-                    stopping.set()
-                    return
-                with lock:
-                    if outcome.finding is not None or outcome.executions == 0:
-                        findings.append(outcome)
-                    else:
-                        waiting.append((name, build, spent + time.monotonic() - began))
+                state.running.append(piece := Piece(name, most, seconds, seed))
+                seed = seed % (2**32 - 1) + 1
+                return piece
+            return None
 
-        with ThreadPoolExecutor(jobs) as pool:
-            try:
-                for future in [pool.submit(work) for _ in range(jobs)]:
-                    future.result()
-            except KeyboardInterrupt:
-                stopping.set()  # before the end of `with` waits for the pool, whose processes Ctrl-C has ended too
-                raise
+        def work(piece: Piece) -> tuple[Outcome, float]:
+            began = time.monotonic()
+            return run(piece.target, piece.executions, piece.seconds, piece.seed, self.folder, fast=True), time.monotonic() - began
+
+        def note(piece: Piece, result: tuple[Outcome, float]) -> bool:
+            state, (outcome, seconds) = states[piece.target], result
+            state.running.remove(piece)
+            state.made += outcome.executions
+            state.made_now += outcome.executions
+            state.spent += seconds
+            state.pieces += 1
+            self.tally.add(state.build, outcome, seconds)
+            if outcome.text == "interrupted":
+                return False
+            # A piece that executes nothing would be repeated for ever.
+            if outcome.finding is not None or outcome.executions == 0:
+                findings.append(outcome)
+                state.over = True
+            return True
+
+        pieces.run(jobs, choose, work, note)
         return findings
 
 
@@ -202,9 +239,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"run only these targets, of {', '.join(TARGETS)}; default: all")
     parser.add_argument("--executions", type=int, default=100_000_000, help="the executions of each target's build, with earlier runs (default 10^8)")
-    parser.add_argument("--seconds", type=int, default=0, help="the time limit of each target; 0: none (default)")
-    parser.add_argument("--seed", type=int, default=0, help="the seed of libFuzzer; 0: another one in each run (default)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="the number of targets at the same time (default: the cores)")
+    parser.add_argument("--seconds", type=int, default=0, help="the seconds of each target, summed over its processes; 0: no limit (default)")
+    parser.add_argument("--seed", type=int, default=0, help="libFuzzer's seed in the first piece, the next one in the next; 0: any (default)")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="the number of processes at the same time (default: the cores)")
+    parser.add_argument("--built", action="store_true", help="run the targets that build/fuzz has, and build nothing")
     parser.add_argument("--record", action="store_true", help=fuzz_record.HELP)
     asked = parser.parse_args()
     for name in asked.targets:
@@ -213,10 +251,15 @@ def main() -> int:
     if asked.executions < 1 or asked.seconds < 0 or asked.jobs < 1:
         parser.error("--executions and --jobs are at least 1, --seconds at least 0")
     commit, tally = "", None
+    pieces.stop_at_sigterm()
     try:
         commit = fuzz_record.commit_of() if asked.record else ""
-        build(find_clang())
-        wanted = [name for name in asked.targets or TARGETS if (BUILD / name).exists() or name not in OF_CUDA]
+        if not asked.built:
+            build(find_clang())
+        wanted = [name for name in asked.targets or TARGETS if asked.built or (BUILD / name).exists() or name not in OF_CUDA]
+        for name in wanted:
+            if not (BUILD / name).exists():
+                raise CannotRun(f"--built: {BUILD / name} is not there: name the targets that are, or leave --built out")
         tally = Tally(BUILD / "executions.csv")
         findings = Night(asked.executions, asked.seconds, asked.seed, tally).run(wanted, asked.jobs)
     except (CannotRun, fuzz_record.CannotRecord) as error:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
+import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -80,6 +86,134 @@ def test_executions_add_up_until_there_are_enough(tmp_path: Path) -> None:
     assert night(1500).of("trace", build) == 1500
     target.write_text(COUNTING + "# another build\n")
     assert night(300).of("trace", fuzz.build_of("trace", tmp_path)) == 300
+
+
+# A target that takes a while, notes how it was called, and says that it made 1000 executions, or as many as it was asked for.
+NOTING = """#!/bin/sh
+for word in "$@"; do case $word in -runs=*) runs=${word#-runs=};; -seed=*) seed=${word#-seed=};; esac; done
+echo "begin $seed $runs" >> "$0.log"
+sleep SECONDS
+[ "$runs" -gt 1000 ] && runs=1000
+echo "end $seed $runs" >> "$0.log"
+echo "stat::number_of_executed_units: $runs" >&2
+"""
+
+
+def noted(target: Path) -> tuple[list[str], list[int], int]:
+    """The seeds, the executions, and the most processes of a target at the same time."""
+    seeds, made, running, most = [], [], 0, 0
+    for line in (target.parent / f"{target.name}.log").read_text().splitlines():
+        what, seed, runs = line.split()
+        running += 1 if what == "begin" else -1
+        most = max(most, running)
+        if what == "end":
+            seeds.append(seed)
+            made.append(int(runs))
+    return seeds, made, most
+
+
+def test_processes_of_one_target_share_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "LEAST", 300)
+    target = tmp_path / "trace"
+    target.write_text(NOTING.replace("SECONDS", "0.1"))
+    target.chmod(0o755)
+    assert fuzz.Night(10_000, 0, 7, fuzz.Tally(tmp_path / "executions.csv"), tmp_path).run(["trace"], 4) == []
+    seeds, made, most = noted(target)
+    assert fuzz.Tally(tmp_path / "executions.csv").of("trace", fuzz.build_of("trace", tmp_path)) == sum(made) == 10_000
+    assert sorted(map(int, seeds)) == list(range(7, 7 + len(seeds))), "each piece has a seed of its own"
+    assert most == 4
+
+
+def test_the_slowest_target_has_the_most_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "LEAST", 1000)
+    for name, seconds in (("trace", "0.4"), ("graph", "0.05")):
+        (tmp_path / name).write_text(NOTING.replace("SECONDS", seconds))
+        (tmp_path / name).chmod(0o755)
+    tally = fuzz.Tally(tmp_path / "executions.csv")
+    assert fuzz.Night(20_000, 0, 1, tally, tmp_path).run(["trace", "graph"], 6) == []
+    assert {name: made for name, (made, _, _) in tally.now.items()} == {"trace": 20_000, "graph": 20_000}
+    assert noted(tmp_path / "trace")[2] >= 4
+    with (tmp_path / "executions.csv").open(newline="") as file:
+        order = [row["target"] for row in csv.DictReader(file)]
+    assert Counter(order[: len(order) // 2])["graph"] < 20, "both get on"
+
+
+def test_what_another_process_finds_is_counted_once(tmp_path: Path) -> None:
+    target = tmp_path / "trace"
+    target.write_text("""#!/bin/sh
+for word in "$@"; do case $word in -artifact_prefix=*) prefix=${word#-artifact_prefix=};; esac; done
+if mkdir "$0.first" 2> /dev/null; then sleep 0.3; echo input > "${prefix}crash-1"; echo 'SUMMARY: bad' >&2; exit 77; fi
+sleep 0.5
+echo "stat::number_of_executed_units: 9" >&2
+""")
+    target.chmod(0o755)
+    tally = fuzz.Tally(tmp_path / "executions.csv")
+    (found,) = fuzz.Night(10**9, 0, 5, tally, tmp_path).run(["trace"], 3)
+    assert found.finding is not None and re.fullmatch(r"seed_[567]_crash-1", found.finding.name)
+    assert tally.now["trace"][0] == 18 and tally.now["trace"][2] == 1
+
+
+def copied(folder: Path) -> Path:
+    """A copy of what nightly_fuzz.py needs, without git."""
+    shutil.copytree(ROOT / "scripts", folder / "scripts")
+    shutil.copytree(fuzz.CORPUS, folder / "tests" / "fuzz" / "corpus")
+    (folder / "build" / "fuzz").mkdir(parents=True)
+    return folder
+
+
+def test_targets_that_are_built_run_without_clang_and_git(tmp_path: Path) -> None:
+    copy, commit = copied(tmp_path), "c" * 40
+    target = copy / "build" / "fuzz" / "trace"
+    target.write_text(COUNTING)
+    target.chmod(0o755)
+    command = [sys.executable, str(copy / "scripts" / "nightly_fuzz.py"), "--built", "--record", "--executions", "900"]
+    variables = {"PATH": "/bin", "GPUHEAP_COMMIT": commit}
+    ran = subprocess.run([*command, "trace"], env=variables, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "trace: 900 of 900 executions, nothing found\n", "")
+    assert f"nightly_fuzz,trace,{commit},900," in (copy / "tests" / "fuzz" / "executions.csv").read_text()
+    ran = subprocess.run([*command, "trace", "graph"], env=variables, capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr == f"error: --built: {copy}/build/fuzz/graph is not there: name the targets that are, or leave --built out\n"
+    ran = subprocess.run([*command, "trace"], env={**variables, "GPUHEAP_COMMIT": "c0ffee"}, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (2, "error: --record needs a whole commit, 40 digits, and GPUHEAP_COMMIT is 'c0ffee'\n")
+
+
+def test_sigterm_keeps_what_the_running_pieces_have_made(tmp_path: Path) -> None:
+    copy = copied(tmp_path)
+    target = copy / "build" / "fuzz" / "trace"
+    target.write_text(f"""#!/bin/sh
+trap "echo 'stat::number_of_executed_units: 70' >&2; exit {fuzz.INTERRUPTED}" TERM
+touch "$0.$$"
+while :; do sleep 0.05; done
+""")
+    target.chmod(0o755)
+    command = [sys.executable, str(copy / "scripts" / "nightly_fuzz.py"), "--built", "--record", "--jobs", "3", "trace"]
+    running = subprocess.Popen(command, env={**os.environ, "GPUHEAP_COMMIT": "d" * 40}, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    until = time.monotonic() + 30
+    while len(list(target.parent.glob("trace.*"))) < 3 and time.monotonic() < until:
+        time.sleep(0.02)
+    os.killpg(running.pid, signal.SIGTERM)
+    _, errors = running.communicate(timeout=30)
+    assert (running.returncode, errors) == (2, "stopped: the same command continues\n")
+    assert f"nightly_fuzz,trace,{'d' * 40},210," in (copy / "tests" / "fuzz" / "executions.csv").read_text()
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_the_seconds_of_a_property_add_up_over_its_processes(monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
+    seeds = []
+
+    def slow(name: str, seed: int) -> tuple[bool, str]:
+        seeds.append(seed)
+        time.sleep(0.1 if name == "tables" else 0.3)
+        return False, "a finding" if name == "sizes" else ""
+
+    monkeypatch.setattr(properties, "run", slow)
+    states = {name: properties.State() for name in ("tables", "dumps", "sizes")}
+    properties.run_all(states, 1, jobs)
+    assert len(set(seeds)) == len(seeds)
+    assert 1 <= states["tables"].spent < 1.9 and states["tables"].made >= 7 * properties.EXAMPLES
+    assert 1 <= states["dumps"].spent < 2.5 and states["dumps"].made >= 3 * properties.EXAMPLES
+    assert (states["sizes"].made, states["sizes"].finding) == (0, "a finding")
 
 
 def test_a_night_that_is_too_short_runs_each_target_and_ends(tmp_path: Path) -> None:
