@@ -6,9 +6,12 @@ GPUHEAP_COMMIT names the commit of a copy that has no git."""
 from __future__ import annotations
 
 import csv
+import fcntl
 import os
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -50,17 +53,29 @@ def read(table: Path = TABLE) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Waits until no other process is in here with the same folder: two scripts may end at the same time."""
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
+
+
 def add(script: str, target: str, commit: str, executions: int, seconds: float, findings: int, *, same_inputs: bool = False, table: Path = TABLE) -> None:
     """Adds to the row of the target and the commit. `same_inputs`: a second run has the inputs of the first, so it replaces the row."""
-    rows = {(row["script"], row["target"], row["commit"]): row for row in read(table)}
-    key = script, target, commit
-    before = None if same_inputs else rows.get(key)
-    made, hours, found = (int(before["executions"]), float(before["hours"]), int(before["findings"])) if before is not None else (0, 0.0, 0)
-    values = (*key, str(made + executions), f"{hours + seconds / 3600:.3f}", str(found + findings))
-    rows[key] = dict(zip(COLUMNS, values, strict=True))
-    staged = table.with_suffix(".part")
-    with staged.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows[each] for each in sorted(rows))
-    staged.replace(table)
+    with alone(table.parent):
+        rows = {(row["script"], row["target"], row["commit"]): row for row in read(table)}
+        key = script, target, commit
+        before = None if same_inputs else rows.get(key)
+        made, hours, found = (int(before["executions"]), float(before["hours"]), int(before["findings"])) if before is not None else (0, 0.0, 0)
+        values = (*key, str(made + executions), f"{hours + seconds / 3600:.3f}", str(found + findings))
+        rows[key] = dict(zip(COLUMNS, values, strict=True))
+        staged = table.with_suffix(".part")
+        with staged.open("w", newline="") as file:
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(rows[each] for each in sorted(rows))
+        staged.replace(table)

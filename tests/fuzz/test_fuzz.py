@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -261,7 +262,16 @@ def test_the_table_adds_up_what_a_target_executes_at_a_commit(tmp_path: Path) ->
     ]
 
 
-def test_only_what_a_commit_has_is_recorded(tmp_path: Path) -> None:
+def test_scripts_that_end_at_the_same_time_lose_no_row(tmp_path: Path) -> None:
+    table = tmp_path / "executions.csv"
+    with ThreadPoolExecutor(8) as pool:
+        for future in [pool.submit(fuzz_record.add, "nightly_fuzz", f"t{k % 4}", "a" * 40, 1, 36, 0, table=table) for k in range(80)]:
+            future.result()
+    assert [row["executions"] for row in fuzz_record.read(table)] == ["20"] * 4
+
+
+def test_only_what_a_commit_has_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GPUHEAP_COMMIT", raising=False)
     with pytest.raises(fuzz_record.CannotRecord, match="needs a checkout of git"):
         fuzz_record.commit_of(tmp_path, tmp_path / "table.csv")
     for name in ("table.csv", "code"):

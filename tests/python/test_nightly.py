@@ -194,6 +194,16 @@ def test_tables_of_another_scale_are_not_added_to(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "plan.json").read_text())["scale"] == 0.0002
 
 
+def test_a_copy_without_git_says_which_commit_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_build(tmp_path, "atomic_malloc")
+    few = ("--only", "schedules", "--allocators", "atomic_malloc", "--scale", "0.0001")
+    monkeypatch.setenv("GPUHEAP_COMMIT", "a" * 40)
+    assert nightly(tmp_path, *few).returncode == 0
+    assert json.loads((tmp_path / "out" / "plan.json").read_text())["commit"] == "a" * 40
+    monkeypatch.setenv("GPUHEAP_COMMIT", "b" * 40)
+    assert "has results of commit aaaaaaaaaaaa" in nightly(tmp_path, *few).stderr
+
+
 @pytest.mark.skipif(not REAL.exists(), reason="explorations of the nightly run: the conformance tests are not built: run ./test")
 def test_real_explorations(tmp_path: Path) -> None:
     (tmp_path / "build").symlink_to(ROOT / "build" / "host")
