@@ -242,14 +242,15 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=0, help="the seconds of each target, summed over its processes; 0: no limit (default)")
     parser.add_argument("--seed", type=int, default=0, help="libFuzzer's seed in the first piece, the next one in the next; 0: any (default)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="the number of processes at the same time (default: the cores)")
+    parser.add_argument("--piece", type=int, default=PIECE_S, metavar="SECONDS", help=f"the seconds of a process, which then has a row (default {PIECE_S})")
     parser.add_argument("--built", action="store_true", help="run the targets that build/fuzz has, and build nothing")
     parser.add_argument("--record", action="store_true", help=fuzz_record.HELP)
     asked = parser.parse_args()
     for name in asked.targets:
         if name not in TARGETS:
             parser.error(f"there is no target '{name}': {', '.join(TARGETS)}")
-    if asked.executions < 1 or asked.seconds < 0 or asked.jobs < 1:
-        parser.error("--executions and --jobs are at least 1, --seconds at least 0")
+    if asked.executions < 1 or asked.seconds < 0 or asked.jobs < 1 or asked.piece < 1:
+        parser.error("--executions, --jobs and --piece are at least 1, --seconds at least 0")
     commit, tally = "", None
     pieces.stop_at_sigterm()
     try:
@@ -261,7 +262,7 @@ def main() -> int:
             if not (BUILD / name).exists():
                 raise CannotRun(f"--built: {BUILD / name} is not there: name the targets that are, or leave --built out")
         tally = Tally(BUILD / "executions.csv")
-        findings = Night(asked.executions, asked.seconds, asked.seed, tally).run(wanted, asked.jobs)
+        findings = Night(asked.executions, asked.seconds, asked.seed, tally, piece_s=asked.piece).run(wanted, asked.jobs)
     except (CannotRun, fuzz_record.CannotRecord) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
