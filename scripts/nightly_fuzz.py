@@ -171,10 +171,9 @@ class State:
     running: list[Piece] = field(default_factory=list)
     over: bool = False  # something was found
 
-    @property
-    def expected(self) -> float:
-        """The executions after the running pieces, if each makes as many as the pieces before it."""
-        return self.made + len(self.running) * (self.made_now / self.pieces if self.pieces else 1)
+    def expected(self, usual: float) -> float:
+        """The executions after the running pieces, if each makes as many as the pieces before it, or `usual` if there is none before it."""
+        return self.made + len(self.running) * (self.made_now / self.pieces if self.pieces else usual)
 
 
 @dataclass
@@ -196,8 +195,10 @@ class Night:
 
         def choose() -> Piece | None:
             nonlocal seed
+            ended = sum(state.pieces for state in states.values())
+            usual = sum(state.made_now for state in states.values()) / ended if ended else 1.0
             # Those that have not run yet come first.
-            for name, state in sorted(states.items(), key=lambda item: (bool(item[1].pieces or item[1].running), item[1].expected)):
+            for name, state in sorted(states.items(), key=lambda item: (bool(item[1].pieces or item[1].running), item[1].expected(usual))):
                 missing = self.executions - state.made
                 # What the running pieces may still make and spend belongs to them. What they leave comes back when they end.
                 most = min(missing - sum(piece.executions for piece in state.running), max(LEAST, -(-missing // jobs)))

@@ -54,5 +54,13 @@ def run(jobs: int, choose: Callable[[], Piece | None], work: Callable[[Piece], R
 
 
 def stop_at_sigterm() -> None:
-    """Lets SIGTERM, with which scripts/nightly stops a script, do what Ctrl-C does."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Lets SIGTERM, with which scripts/nightly stops a script, do what Ctrl-C does. A second signal changes nothing: the first one's pieces are noted."""
+
+    def stop(*_: object) -> None:
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    numbers = [number for number in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(number) != signal.SIG_IGN]
+    for number in numbers:
+        signal.signal(number, stop)

@@ -183,7 +183,7 @@ def test_sigterm_keeps_what_the_running_pieces_have_made(tmp_path: Path) -> None
     copy = copied(tmp_path)
     target = copy / "build" / "fuzz" / "trace"
     target.write_text(f"""#!/bin/sh
-trap "echo 'stat::number_of_executed_units: 70' >&2; exit {fuzz.INTERRUPTED}" TERM
+trap "trap '' TERM; sleep 0.$$; echo 'stat::number_of_executed_units: 70' >&2; exit {fuzz.INTERRUPTED}" TERM
 touch "$0.$$"
 while :; do sleep 0.05; done
 """)
@@ -193,6 +193,9 @@ while :; do sleep 0.05; done
     until = time.monotonic() + 30
     while len(list(target.parent.glob("trace.*"))) < 3 and time.monotonic() < until:
         time.sleep(0.02)
+    # timeout(1) sends its signal twice, to the process and to its group.
+    running.terminate()
+    time.sleep(0.2)
     os.killpg(running.pid, signal.SIGTERM)
     _, errors = running.communicate(timeout=30)
     assert (running.returncode, errors) == (2, "stopped: the same command continues\n")
