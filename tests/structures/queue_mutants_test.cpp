@@ -40,6 +40,9 @@ TEST(VirtualQueueMutants, APlaceInTwoWordsIsFoundWithin500Seeds) {
 TEST(VirtualQueueMutants, ForgottenSegmentsAreFoundWithin100Seeds) {
   expect_found(100, [] { return segments_come_and_go<small_queue<list_that_forgets>>(16, 8, 12); });
 }
+TEST(VirtualQueueMutants, LeavingBeforeTheLastPopIsFoundWithin100Seeds) {
+  expect_found(100, [] { return segments_come_and_go<small_queue<list_that_leaps>>(16, 8, 12); });
+}
 TEST(VirtualQueueMutants, LeavingWhileOthersPopIsFoundWithin500Seeds) {
   expect_found(500, [] { return groups_lose_nothing<pooled_queue<list_that_leaves, 8>>(explored_threads, 40, 3); });
 }

@@ -111,6 +111,28 @@ struct list_that_forgets : list_directory {
     queue.give(block, storage);
   }
 };
+// A segment that leaves together with a finished one before it, whether it is finished itself or not.
+struct list_that_leaps : list_directory {
+  using list_directory::list_directory;
+  template <class Queue, class Storage>
+  void popped(Queue const& queue, simt::uint32_t segment, simt::uint32_t block, unsigned n, Storage const& storage) const {
+    leap(queue, storage);
+    list_directory::popped(queue, segment, block, n, storage);
+  }
+  template <class Queue, class Storage>
+  void leap(Queue const& queue, Storage const& storage) const {
+    segment_place const here{ref{at->first}.load(simt::acquire)};
+    if (here.none()) return;
+    segment_record const one{ref{*storage.record(here.block())}.load(simt::acquire)};
+    if (one.popped() != queue.places() || !one.has_next()) return;
+    segment_record const other{ref{*storage.record(one.next())}.load(simt::acquire)};
+    simt::uint64_t expected = here.bits;
+    simt::uint64_t const after = segment_place::of(here.segment() + 2, other.next()).bits;
+    if (!other.has_next() || !ref{at->first}.compare_exchange(expected, after, simt::acq_rel, simt::relaxed)) return;
+    queue.give(here.block(), storage);
+    queue.give(one.next(), storage);
+  }
+};
 // A queue that is vacated without regard to who has claimed the places.
 struct list_that_leaves : list_directory {
   using list_directory::list_directory;

@@ -53,13 +53,12 @@
 //     several pages left (state.hpp). In the published form, all threads do so at the front. Here they change only the chunk's word, by a
 //     compare-exchange, which succeeds for one thread at a time. The published form subtracts from the count without regard to the chunk's
 //     class (7), so no thread has to try again. Where many warps meet at few chunks, a malloc here takes up to 1.9 times its time. A free
-//     by one lane of each warp takes up to 3.1 times that of C-VL, and a free in a launch of 1024 threads up to 1.3 times that of C-S;
-//     which step costs it is not known.
-//   - VA, VL: a queue with little room keeps finished segments, up to a thousandth of those that it can have, and uses them again. In the
-//     published form, VA gives each finished segment to the pool, and VL keeps ten. A push that begins a segment adds the next one.
-//   - VL: a hint leads to each of the latest 1024 segments. The published form follows the list from its first segment. Where whole warps
-//     ask, a malloc of P-VL takes up to 1.7 times the published form's time (docs/decisions/originals.md): finished segments leave one
-//     after another.
+//     in a launch of 1024 threads takes up to 1.3 times that of C-S; which step costs it is not known.
+//   - VA, VL: a queue with little room keeps finished segments, up to a thousandth of all chunks, and uses them again. In the published
+//     form, VA gives each finished segment to the pool, and VL keeps ten. A push that begins a segment adds the next one.
+//   - VL: a hint leads to each of the latest 1024 segments. The published form follows the list from its first segment. Finished segments
+//     leave in order in both forms. One exchange here takes up to four of them out if the queue uses them again, and links them to the end
+//     of the list together (docs/decisions/originals.md).
 //   - Headers lie outside of the chunks, so a page is aligned to its size if the region is aligned to it. Both instances share one pool, in
 //     which regions are split and become whole again.
 #pragma once

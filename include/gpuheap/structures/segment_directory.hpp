@@ -3,7 +3,7 @@
 //   array_directory   a ring of {number, block}. A segment leaves the ring when its last entry is popped
 //   list_directory    a linked list: each record names the next segment's block. Hints lead to the latest segments at once. A search for
 //                     another segment begins at the first one or at a recently used one. Segments leave in order, the last one only when
-//                     there is a next one
+//                     there is a next one. One exchange takes up to four finished segments out, if the queue uses them again
 //
 // A search waits until the segment is there. The head of virtual_queue.hpp says for which threads.
 #pragma once
@@ -110,9 +110,9 @@ struct array_directory {
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::relay)};
     if (before.popped() + n != queue.places()) return false;
     slot(segment).store(0, simt::relaxed);  // relaxed: an empty slot publishes nothing
-    if (queue.may_keep()) {
+    if (queue.lacks(1) != 0 && queue.may_keep(1)) {
       add(queue, block, storage);
-      queue.kept();
+      queue.kept(1);
       return false;
     }
     queue.give(block, storage);
@@ -151,32 +151,7 @@ struct basic_list_directory {
   [[nodiscard]] GPUHEAP_FN simt::uint32_t next_segment() const { return after({ref{at->last}.load(simt::relaxed)}); }
   template <class Queue, class Storage>
   GPUHEAP_FN void add(Queue const& queue, simt::uint32_t block, Storage const& storage) const {
-    if (link(queue, block, storage)) give_finished(queue, storage);
-  }
-  // As add(). True: the caller has to call give_finished(), or to look at `first` again if it is in there already.
-  template <class Queue, class Storage>
-  [[nodiscard]] GPUHEAP_FN bool link(Queue const& queue, simt::uint32_t block, Storage const& storage) const {
-    // relaxed: a thread that links the next segment to this one reads `last` first, and a thread that pops from this one reads its number
-    // first.
-    ref{*storage.record(block)}.store(0, simt::relaxed);
-    segment_place before{ref{at->last}.load(simt::relaxed)}, mine;
-    // Ends: an exchange that fails lost the word to another thread's segment. Lock-free.
-    GPUHEAP_NO_UNROLL
-    do {
-      mine = segment_place::of(after(before), block);
-      // acq_rel: comes after the write of the previous segment's record, and before the link of the next segment.
-    } while (!ref{at->last}.compare_exchange(before.bits, mine.bits, simt::acq_rel, simt::relaxed));
-    // release: the block's places and its record are empty. Pairs with find(). The store comes after the exchange, so that no two blocks
-    // have this number at once.
-    ref{*storage.number(block)}.store(number_of(mine.segment()), simt::release);
-    // release: other threads begin their searches at this segment. Pairs with give_finished().
-    if (before.none()) ref{at->first}.store(mine.bits, simt::release);
-    // release: a thread that finds the segment here, and pops its last entry, sees `first`.
-    hint(mine.segment()).store(mine.bits, simt::release);
-    if (before.none()) return false;
-    // acq_rel: if all pops of the previous segment are done, this comes after them, and this thread gives that segment back.
-    segment_record const seen{ref{*storage.record(before.block())}.fetch_add(segment_record::next_one * (block + 1), simt::acq_rel)};
-    return seen.popped() == queue.places();
+    if (link(queue, block_run<1>{{block}, 1}, storage)) give_finished(queue, storage);
   }
   // The block of a segment of which the caller has a ticket. While it has the ticket, only this block has the segment's number, so a hint
   // with this number is right.
@@ -267,33 +242,131 @@ struct basic_list_directory {
     }
     return here;
   }
-  // Moves `first` over finished segments: those whose entries are all popped, and that have a next one. The thread that finishes a segment
-  // calls this. It may find `first` at an earlier segment. The thread that finishes the earlier one also calls this, and after it has moved
-  // `first` it reads this segment's record by a read-modify-write. Either that read sees this segment finished, or the thread that finishes
-  // this segment comes later and sees `first` moved.
+  // Blocks that become adjacent segments, or were.
+  template <unsigned Most>
+  struct block_run {
+    simt::uint32_t blocks[Most];
+    unsigned n;
+  };
+  // Numbers the blocks, whose places are empty, and links them to the end of the list together. True: the caller has to call
+  // give_finished(), or to look at `first` again if it is in there already.
+  template <unsigned Most, class Queue, class Storage>
+  [[nodiscard]] GPUHEAP_FN bool link(Queue const& queue, block_run<Most> const& run, Storage const& storage) const {
+    simt::uint32_t last_block = run.blocks[0];
+    for (unsigned i = 0; i != Most; ++i) {
+      if (i >= run.n) continue;
+      last_block = run.blocks[i];
+      simt::uint64_t const next = i + 1 < run.n ? segment_record::next_one * (run.blocks[i + 1 < Most ? i + 1 : i] + 1) : 0;
+      // relaxed: the fence below publishes it.
+      ref{*storage.record(last_block)}.store(next, simt::relaxed);
+    }
+    segment_place before{ref{at->last}.load(simt::relaxed)}, mine;
+    // release: publishes the empty places and the records, by the exchange and the stores below.
+    simt::fence(simt::release);
+    // Ends: an exchange that fails lost the word to another thread's segment. Lock-free.
+    GPUHEAP_NO_UNROLL
+    do {
+      mine = segment_place::of(after(before) + run.n - 1, last_block);
+      // relay: comes after the write of the previous segment's record, and before the link of the next segment.
+    } while (!ref{at->last}.compare_exchange(before.bits, mine.bits, simt::relay, simt::relaxed));
+    simt::uint32_t const first = after(before);
+    // relay: the block's places and its record are empty. Pairs with search(). The stores come after the exchange, so that no two blocks
+    // have one number at once.
+    for (unsigned i = 0; i != Most; ++i) {
+      if (i < run.n) ref{*storage.number(run.blocks[i])}.store(number_of(first + i), simt::relay);
+    }
+    if (before.none()) {
+      // release: other threads begin their searches at this segment. Pairs with give_finished().
+      ref{at->first}.store(segment_place::of(first, run.blocks[0]).bits, simt::release);
+      // release: a thread that finds the segment by its hint, and pops its last entry, sees `first`.
+      simt::fence(simt::release);
+    }
+    // relay: as for the numbers. Pairs with find().
+    for (unsigned i = 0; i != Most; ++i) {
+      if (i < run.n) hint(first + i).store(segment_place::of(first + i, run.blocks[i]).bits, simt::relay);
+    }
+    if (before.none()) return false;
+    // consume_release: publishes the numbers. If all pops of the previous segment are done, this comes after them, and this thread gives
+    // that segment back.
+    segment_record const seen{
+        ref{*storage.record(before.block())}.fetch_add(segment_record::next_one * (run.blocks[0] + 1), simt::consume_release)};
+    return seen.popped() == queue.places();
+  }
+  // Whether the segment of a record is finished: its entries are all popped, and it has a next segment.
+  template <class Queue>
+  [[nodiscard]] GPUHEAP_FN static bool is_finished(segment_record seen, Queue const& queue) {
+    return seen.popped() == queue.places() && seen.has_next();
+  }
+  static constexpr unsigned most_at_once = 4;  // more would take registers that malloc and free do not need
+  // Moves `first` over finished segments. The thread that finishes a segment calls this. It may find `first` at an earlier segment. The
+  // thread that finishes the earlier one also calls this, and after it has moved `first` it reads the record of the segment there by a
+  // read-modify-write. Either that read sees this segment finished, or the thread that finishes this segment comes later and sees `first`
+  // moved. A move over several segments reads the records of the others through their hints. No segment after `first` leaves while `first`
+  // stays, and `first` has each value only once. So if the exchange succeeds, the hints and the records were those of these segments.
   template <class Queue, class Storage>
   GPUHEAP_COLD void give_finished(Queue const& queue, Storage storage) const {
     // Ends: a pass that does not return has moved `first`, or saw that another thread moved it. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
-      segment_place const first{ref{at->first}.load(simt::acquire)};
+      // consume: orders the accesses to the segment's words.
+      segment_place const first{ref{at->first}.load(simt::consume)};
       if (first.none()) return;  // other threads have moved `first`, and vacated the queue
-      segment_record const seen{ref{*storage.record(first.block())}.fetch_add(0, simt::acq_rel)};
-      // relaxed: the load of `first` has acquired this segment's number.
-      if (ref{*storage.number(first.block())}.load(simt::relaxed) != number_of(first.segment())) continue;
-      if (seen.popped() != queue.places() || !seen.has_next()) return;
-      simt::uint64_t expected = first.bits;
-      if (ref{at->first}.compare_exchange(expected, segment_place::of(first.segment() + 1, seen.next()).bits, simt::acq_rel,
-                                          simt::relaxed)) {
-        unnumber(first.block(), storage);
-        if (queue.may_keep()) {
-          // The next pass of this loop looks at a segment that link() has found finished.
-          (void)link(queue, first.block(), storage);
-          queue.kept();
-        } else {
-          queue.give(first.block(), storage);
+      // relay: comes after the pops, and passes on that this thread has moved `first`.
+      segment_record const seen{ref{*storage.record(first.block())}.fetch_add(0, simt::relay)};
+      // Loads that wait for no other load are under way together. relaxed: the load of `first` has acquired this segment's number.
+      simt::uint64_t const number = ref{*storage.number(first.block())}.load(simt::relaxed);
+      segment_place others[most_at_once];
+      for (unsigned i = 1; i != most_at_once; ++i) {
+        // consume: the segment's record is empty. Pairs with link().
+        others[i].bits = hint(first.segment() + i).load(simt::consume);
+      }
+      unsigned const lacking = queue.lacks(most_at_once);
+      if (number != number_of(first.segment())) continue;
+      if (!is_finished(seen, queue)) return;
+      segment_record records[most_at_once];
+      for (unsigned i = 1; i != most_at_once; ++i) {
+        // consume: comes after the pops.
+        if (!others[i].none() && others[i].segment() == first.segment() + i) {
+          records[i].bits = ref{*storage.record(others[i].block())}.load(simt::consume);
         }
       }
+      block_run<most_at_once> run{{first.block()}, 1};
+      simt::uint32_t next = seen.next();
+      for (unsigned i = 1; i != most_at_once; ++i) {
+        run.blocks[i] = others[i].block();
+        if (run.n == i && i < lacking && is_finished(records[i], queue)) {
+          next = records[i].next();
+          run.n = i + 1;
+        }
+      }
+      simt::uint64_t expected = first.bits;
+      // relay: passes on the number of the segment that becomes the first one. Pairs with the load of `first`.
+      if (!ref{at->first}.compare_exchange(expected, segment_place::of(first.segment() + run.n, next).bits, simt::relay, simt::relaxed)) {
+        continue;
+      }
+      simt::note_performed();  // the branch has used the result of the exchange, which the next pass's read-modify-write passes on
+      for (unsigned i = 0; i != most_at_once; ++i) {
+        if (i < run.n) unnumber(run.blocks[i], storage);
+      }
+      if (lacking != 0 && queue.may_keep(run.n)) {
+        // The next pass of this loop looks at a segment that link() has found finished.
+        (void)link(queue, run, storage);
+        queue.kept(run.n);
+      } else {
+        give_all(queue, first.block(), run.n, storage);
+      }
+    }
+  }
+  // Gives back n blocks that have left the list, and whose records still lead from one to the next.
+  template <class Queue, class Storage>
+  GPUHEAP_FN static void give_all(Queue const& queue, simt::uint32_t block, unsigned n, Storage const& storage) {
+    // Ends: one pass for each block.
+    GPUHEAP_NO_UNROLL
+    for (; n != 0; --n) {
+      // relaxed: this thread has read the record before.
+      segment_record const there{ref{*storage.record(block)}.load(simt::relaxed)};
+      queue.give(block, storage);
+      block = there.next();
     }
   }
   template <class Storage>

@@ -167,14 +167,18 @@ class virtual_queue {
     return gone;
   }
 
-  // Called by the directory, for the block of a finished segment, all of whose places are empty. True: the directory adds the block again,
-  // and then calls kept(). No thread vacates the queue meanwhile.
-  [[nodiscard]] GPUHEAP_FN bool may_keep() const {
-    return kept_ != 0 && room().available() < static_cast<long long>(kept_) << lg_places_ && room().may_bring(places());
+  // Called by the directory, for the blocks of finished segments, all of whose places are empty: how many of n the queue would use again.
+  // relaxed: a guess.
+  [[nodiscard]] GPUHEAP_FN unsigned lacks(unsigned n) const {
+    long long const missing = kept_ == 0 ? 0 : (static_cast<long long>(kept_) << lg_places_) - room().available();
+    if (missing <= 0) return 0;
+    return missing > static_cast<long long>(n - 1) << lg_places_ ? n : static_cast<unsigned>((missing + places() - 1) >> lg_places_);
   }
-  GPUHEAP_FN void kept() const {
-    room().release(places());
-    room().made(places());
+  // True: the directory adds n (> 0) such blocks again, and then calls kept(n). No thread vacates the queue meanwhile.
+  [[nodiscard]] GPUHEAP_FN bool may_keep(unsigned n) const { return room().may_bring(n << lg_places_); }
+  GPUHEAP_FN void kept(unsigned n) const {
+    room().release(n << lg_places_);
+    room().made(n << lg_places_);
   }
   // Called by the directory: gives the block of a finished segment back to the pool.
   template <class Storage>

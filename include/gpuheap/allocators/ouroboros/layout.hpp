@@ -22,7 +22,7 @@ struct ouroboros_config {
   unsigned stacked_classes = 2;  // classes of the second instance: pages of twice and four times a chunk. Its chunk is its largest page
   unsigned static_places = 1u << 23;  // the most places of a static ring of pages
   unsigned backing_percent = 20;      // percent of the heap for the backing, which serves requests of more than the largest page
-  unsigned kept_share = 1024;  // a virtual queue keeps this part of the segments that it can have, instead of giving them to the pool
+  unsigned kept_share = 1024;  // a virtual queue keeps finished segments up to this part of all chunks, instead of giving them to the pool
 };
 
 namespace ouro {
@@ -165,9 +165,12 @@ struct layout {
     if (Stored == stored_in::virtual_list) bytes = structures::virtual_queue<structures::list_directory>::bytes_for(capacity);
     return simt::round_up_pow2(bytes, 256);
   }
-  // The finished segments that a virtual queue keeps for further pushes: of pages, at most a thousandth of all chunks in each queue.
+  // The finished segments that a virtual queue keeps for further pushes: at most a thousandth of all chunks in each queue. A quarter of the
+  // segments that a queue of chunks can have takes at least half of all chunks as entries.
   [[nodiscard]] GPUHEAP_HD static constexpr uint32_t kept_segments(uint64_t max_chunks) {
-    return queue_capacity(max_chunks) / Config.kept_share;
+    uint32_t const capacity = queue_capacity(max_chunks);
+    if (Holds == queue_of::pages) return capacity / Config.kept_share;
+    return capacity / 4 < max_chunks / Config.kept_share ? capacity / 4 : static_cast<uint32_t>(max_chunks / Config.kept_share);
   }
   [[nodiscard]] GPUHEAP_HD char* queue_memory(unsigned q) const { return queues + q * queue_bytes(max_chunks); }
 
