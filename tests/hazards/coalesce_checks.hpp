@@ -107,4 +107,22 @@ template <class A, class Group = census>
   return wrong.first() == 0 && is_sound_and_empty(heap);
 }
 
+// Kernel: by blocks, what it gets.
+template <class Ref>
+struct malloc_by_blocks {
+  Ref heap;
+  gpuheap::block_scratch* scratch;
+  std::size_t const* sizes;
+  void** out;
+  GPUHEAP_FN void operator()(unsigned i) const { out[i] = heap.malloc_coalesced(gpuheap::live_block(scratch[simt::block_id()]), sizes[i]); }
+};
+template <class A>
+void malloc_all_by_blocks(blocks_in<A>& b, gpuheap::heap<A>& heap, unsigned block_threads) {
+  test::device_array<gpuheap::block_scratch> scratch(b.count() / block_threads + 1);
+  gpuheap::launch(
+      b.count(),
+      malloc_by_blocks<typename gpuheap::heap<A>::ref_type>{heap.ref(), scratch.data(), b.device_sizes().data(), b.pointers().data()},
+      {.block_threads = block_threads});
+}
+
 }  // namespace hazards

@@ -3,8 +3,6 @@
 // model.
 #include "coalesce_checks.hpp"
 
-#include <gpuheap/allocators/sharded_spans.hpp>
-
 #include <array>
 #include <set>
 
@@ -315,18 +313,6 @@ TEST(CoalesceDynamic, MixedSizesShareTheStrictestForm) {
   b.expect_intact("of mixed sizes");
   b.free_all(9);
   EXPECT_TRUE(is_sound_and_empty(heap));
-}
-TEST(CoalesceDynamic, ServesOverTheDefaultAllocator) {
-  using over_ours = gpuheap::coalesce_dynamic_over<gpuheap::sharded_spans>;
-  gpuheap::heap<over_ours> heap{64_MiB};
-  blocks_in<over_ours> b(heap.ref(), 1000, 400);
-  b.malloc_all();
-  EXPECT_EQ(b.failed_requests(), 0u);
-  b.fill();
-  b.expect_intact("over the default allocator");
-  b.free_all(11);
-  EXPECT_TRUE(heap.verify().problem.empty());
-  EXPECT_EQ(heap.stats().live_allocations, 0u);
 }
 
 }  // namespace

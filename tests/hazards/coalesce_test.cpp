@@ -4,8 +4,6 @@
 
 #include "coalesce_checks.hpp"
 
-#include <gpuheap/allocators/sharded_spans.hpp>
-
 namespace {
 
 using namespace hazards;
@@ -87,24 +85,6 @@ TEST(CoalesceHazard, AFullMapHidesMemory) {
   expect_right(num_seeds(300), [] { return blocks_change_hands<one_bucket>(56, 40, 2, 12_KiB); });
 }
 
-// Kernel: by blocks, what it gets.
-template <class Ref>
-struct malloc_by_blocks {
-  Ref heap;
-  gpuheap::block_scratch* scratch;
-  std::size_t const* sizes;
-  void** out;
-  GPUHEAP_FN void operator()(unsigned i) const { out[i] = heap.malloc_coalesced(gpuheap::live_block(scratch[simt::block_id()]), sizes[i]); }
-};
-template <class A>
-void malloc_all_by_blocks(blocks_in<A>& b, gpuheap::heap<A>& heap, unsigned block_threads) {
-  test::device_array<gpuheap::block_scratch> scratch(b.count() / block_threads + 1);
-  gpuheap::launch(
-      b.count(),
-      malloc_by_blocks<typename gpuheap::heap<A>::ref_type>{heap.ref(), scratch.data(), b.device_sizes().data(), b.pointers().data()},
-      {.block_threads = block_threads});
-}
-
 template <class A>
 class EachVariant : public ::testing::Test {};
 using variants = ::testing::Types<block_header, block_map, warp_header, warp_map>;
@@ -155,24 +135,6 @@ TYPED_TEST(EachVariant, SizesThatDifferOverlap) {
     b.free_all(7);
     EXPECT_TRUE(is_sound_and_empty(heap));
     EXPECT_EQ(heap.stats().live_bytes, 0u);
-  }
-}
-TYPED_TEST(EachVariant, ServesOverTheDefaultAllocator) {
-  using over_ours = typename TypeParam::template over<gpuheap::sharded_spans>;
-  gpuheap::heap<over_ours> heap{64_MiB};
-  for (unsigned round = 0; round < 2; ++round) {
-    blocks_in<over_ours> b(heap.ref(), 700, 400), plain(heap.ref(), 700, 100);
-    malloc_all_by_blocks(b, heap, 256);
-    plain.malloc_all();
-    EXPECT_EQ(b.failed_requests() + plain.failed_requests(), 0u);
-    b.fill();
-    plain.fill();
-    b.expect_intact("over the default allocator");
-    plain.expect_intact("over the default allocator");
-    EXPECT_TRUE(heap.verify().problem.empty());
-    b.free_all(11);
-    plain.free_all(11);
-    EXPECT_EQ(heap.stats().live_allocations, 0u);
   }
 }
 

@@ -46,6 +46,12 @@ TEST(Settings, LargeExplorationsRunAPartOfTheirSchedules) {
   EXPECT_EQ(num_seeds(12), 10u);
   EXPECT_EQ(num_seeds(3), 3u);
   EXPECT_FALSE(in_full());
+  {
+    variable const fast("GPUHEAP_SEEDS_PERCENT", "10");
+    EXPECT_EQ(num_seeds(2000), 200u);
+    EXPECT_EQ(num_seeds(12), 4u);
+    EXPECT_EQ(num_seeds(3), 3u);
+  }
   variable const number("GPUHEAP_SEEDS", "7");
   EXPECT_EQ(num_seeds(40), 7u);
   variable const all("GPUHEAP_SEEDS_PERCENT", "100");

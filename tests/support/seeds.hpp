@@ -8,13 +8,14 @@
 namespace test {
 
 // For all cases that must pass: as many as GPUHEAP_SEEDS says; else GPUHEAP_SEEDS_PERCENT of what the case says, but not fewer than 10 of
-// them; else what the case says.
+// them, or 4 where less than a quarter is asked for; else what the case says.
 [[nodiscard]] inline std::uint64_t num_seeds(std::uint64_t otherwise) {
-  constexpr std::uint64_t fewest = 10;
   if (char const* const text = std::getenv("GPUHEAP_SEEDS")) return std::strtoull(text, nullptr, 10);
   char const* const percent = std::getenv("GPUHEAP_SEEDS_PERCENT");
   if (percent == nullptr) return otherwise;
-  return std::max<std::uint64_t>(std::min(otherwise, fewest), otherwise * std::strtoull(percent, nullptr, 10) / 100);
+  std::uint64_t const part = std::strtoull(percent, nullptr, 10);
+  std::uint64_t const fewest = part < 25 ? 4 : 10;
+  return std::max(std::min(otherwise, fewest), otherwise * part / 100);
 }
 
 // Whether tests that take long in the simulator have all their threads and blocks: not if GPUHEAP_SEEDS_PERCENT says less than 100.
