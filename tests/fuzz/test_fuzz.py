@@ -273,6 +273,7 @@ def test_scripts_that_end_at_the_same_time_lose_no_row(tmp_path: Path) -> None:
     assert [row["executions"] for row in fuzz_record.read(table)] == ["20"] * 4
 
 
+@pytest.mark.skipif(shutil.which("git") is None, reason="the record of fuzzing: no git: sudo apt-get install git")
 def test_only_what_a_commit_has_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GPUHEAP_COMMIT", raising=False)
     with pytest.raises(fuzz_record.CannotRecord, match="needs a checkout of git"):

@@ -360,7 +360,6 @@ struct basic_list_directory {
   // Gives back n blocks that have left the list, and whose records still lead from one to the next.
   template <class Queue, class Storage>
   GPUHEAP_FN static void give_all(Queue const& queue, simt::uint32_t block, unsigned n, Storage const& storage) {
-    // Ends: one pass for each block.
     GPUHEAP_NO_UNROLL
     for (; n != 0; --n) {
       // relaxed: this thread has read the record before.
