@@ -20,7 +20,8 @@ inline constexpr std::uint32_t elf_magic = 0x464c457f;
 
 /// The largest decompressed size of one entry, in bytes and as a multiple of its compressed size. A larger one counts as damage.
 inline constexpr std::uint64_t most_unpacked_bytes = std::uint64_t{1} << 31;
-#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION  // clang defines it for libFuzzer, whose inputs of 4 KiB would fill 16 MiB with zeros each time
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+// Clang defines the macro for libFuzzer, whose inputs of 4 KiB would each fill 16 MiB with zeros.
 inline constexpr std::uint64_t most_unpacked_ratio = 16;
 #else
 inline constexpr std::uint64_t most_unpacked_ratio = 4096;
