@@ -88,7 +88,7 @@ endfunction()
 # simulated kernels: with -O3 the compiler takes twice as long as with -O1, and the programs run no faster, because nearly all of their time
 # is spent in the simulator, which is compiled as usual. With -Og the compiler takes two thirds of the time of -O1, and the programs a sixth
 # longer, allocators that walk lists twice as long. GCC's -Og does not follow conditions, and so warns of values that no path reads
-# uninitialised: with it, this warning is off. nvcc's g++ gives it for the tests that are compiled for CUDA too.
+# uninitialised: with it, this warning is off.
 function(gpuheap_compile_briefly target)
   set(level -O1)
   if(ARGC GREATER 1)

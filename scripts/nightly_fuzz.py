@@ -200,7 +200,7 @@ class Night:
             # Those that have not run yet come first.
             for name, state in sorted(states.items(), key=lambda item: (bool(item[1].pieces or item[1].running), item[1].expected(usual))):
                 missing = self.executions - state.made
-                # What the running pieces may still make and spend belongs to them. What they leave comes back when they end.
+                # A running piece has reserved executions and seconds. The part that it does not use is free again when it ends.
                 most = min(missing - sum(piece.executions for piece in state.running), max(LEAST, -(-missing // jobs)))
                 seconds = self.piece_s
                 if self.seconds:

@@ -242,7 +242,7 @@ struct basic_list_directory {
     }
     return here;
   }
-  // Blocks that become adjacent segments, or were.
+  // The blocks of n successive segments: before link() has added them, or after give_finished() has taken them out.
   template <unsigned Most>
   struct block_run {
     simt::uint32_t blocks[Most];
