@@ -60,8 +60,9 @@
 //     leave in order in both forms. One exchange here takes up to four of them out if the queue uses them again, and links them to the end
 //     of the list together. P-VL's malloc takes at most 0.62 times its original's time from 31,250 requests on, and with 1024 threads up to
 //     1.3 times (docs/decisions/originals.md).
-//   - Headers lie outside of the chunks, so a page is aligned to its size if the region is aligned to it. Both instances share one pool, in
-//     which regions are split and become whole again.
+//   - Headers lie outside of the chunks, so a page is aligned to its size if the region is aligned to it. C: the words of nearby chunks
+//     lie in different cache lines, as headers in the chunks do. Both instances share one pool, in which regions are split and become
+//     whole again.
 #pragma once
 
 #include <gpuheap/allocator.hpp>
@@ -414,7 +415,7 @@ class basic_ouroboros {
     simt::size_t each = 0;
     layout_type parts = at_;
     parts.for_each_part([&each](auto*&, simt::size_t bytes, simt::size_t) { each += bytes; });
-    return offset_of(at_.words) + each * chunks;
+    return offset_of(at_.later_words) + each * chunks;
   }
   [[nodiscard]] uint32_t chunks_within(simt::size_t bytes) const {
     simt::size_t const fixed = bytes_of(0) + backing_bytes_, each = bytes_of(1) - bytes_of(0);
@@ -431,8 +432,8 @@ class basic_ouroboros {
   // Initialises the parts of fixed size, for a heap that has no chunks yet.
   template <class Map>
   void initialise(Map const& map, stream_ref stream) const {
-    map(0, offset_of(at_.words));
-    simt::fill(state_, 0, offset_of(at_.words), stream);
+    map(0, offset_of(at_.later_words));
+    simt::fill(state_, 0, offset_of(at_.later_words), stream);
     simt::launch(1, ouro::write_layout<state_type>{state_, at_}, {.block_threads = 32, .stream = stream});
     if constexpr (Stored == stored_in::static_ring) {
       simt::launch(layout_type::queue_capacity(at_.max_chunks), ouro::init_queues<state_type>{state_}, {.stream = stream});

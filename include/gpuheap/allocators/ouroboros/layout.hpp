@@ -65,6 +65,17 @@ struct page_bits {
   uint32_t* others = nullptr;  // words_per_chunk - 1 further words of each chunk
 };
 
+// The place of a chunk's word among the words, if queues hold chunks. All threads of a launch change the words of the few chunks that serve
+// it. These chunks are adjacent, and words in one cache line are changed one after the other, by one slice of the L2. So four adjacent
+// chunks, which may be a region, have words in one line, and the next four chunks have theirs in the next line. 32 lines make a group.
+inline constexpr uint32_t words_of_group = 1024;
+[[nodiscard]] GPUHEAP_HD constexpr uint32_t spread_over_lines(uint32_t chunk) {
+  uint32_t const line = chunk / 4 % 32, place = chunk / 128 % 8;
+  return (chunk & ~(words_of_group - 4)) | line * 32 | place * 4;
+}
+static_assert(spread_over_lines(3) == 3 && spread_over_lines(4) == 32 && spread_over_lines(128) == 4);
+static_assert(spread_over_lines(1022) == 1022 && spread_over_lines(1024 + 257) == 1024 + 9);
+
 // The layout. Trivially copyable.
 template <queue_of Holds, stored_in Stored, ouroboros_config Config>
 struct layout {
@@ -85,13 +96,14 @@ struct layout {
   static constexpr size_t most_chunks = (size_t{1} << (Holds == queue_of::pages ? 32 - lg_pages : 31)) - region_chunks;
 
   char* chunks = nullptr;
-  uint32_t* words = nullptr;    // the chunk_word of each chunk
-  page_bits spare;              // pages that are neither live nor in a queue
-  page_bits idle;               // if queues hold pages: pages that are not live
-  uint64_t* records = nullptr;  // a word for each chunk, for virtual queues
-  uint64_t* numbers = nullptr;  // a word for each chunk, for lists
-  uint64_t* free = nullptr;     // a tree of the used chunks that no thread has
-  uint64_t* listed = nullptr;   // for each class a tree of the chunks that have a spare page and are not in a queue of chunks
+  uint32_t* words = nullptr;        // the chunk_word of each chunk, at spread_over_lines(chunk) if queues hold chunks
+  uint32_t* later_words = nullptr;  // those of them that get memory together with the chunks
+  page_bits spare;                  // pages that are neither live nor in a queue
+  page_bits idle;                   // if queues hold pages: pages that are not live
+  uint64_t* records = nullptr;      // a word for each chunk, for virtual queues
+  uint64_t* numbers = nullptr;      // a word for each chunk, for lists
+  uint64_t* free = nullptr;         // a tree of the used chunks that no thread has
+  uint64_t* listed = nullptr;       // for each class a tree of the chunks that have a spare page and are not in a queue of chunks
   char* queues = nullptr;
   uint32_t max_chunks = 0;  // the most chunks that the heap can have, a multiple of region_chunks
 
@@ -120,7 +132,9 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD char* page_at(uint32_t chunk, unsigned q, unsigned page) const {
     return chunks + size_t{chunk} * chunk_bytes + (size_t{page} << (lg_smallest + q));
   }
-  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> word(uint32_t chunk) const { return simt::global_ref<uint32_t>{words[chunk]}; }
+  [[nodiscard]] GPUHEAP_FN simt::global_ref<uint32_t> word(uint32_t chunk) const {
+    return simt::global_ref<uint32_t>{words[Holds == queue_of::chunks ? spread_over_lines(chunk) : chunk]};
+  }
   // Word i of a chunk's bits.
   [[nodiscard]] GPUHEAP_FN static simt::global_ref<uint32_t> word_of(page_bits const& of, uint32_t chunk, unsigned i) {
     uint32_t* const at = i == 0 ? of.first + chunk : of.others + (size_t{chunk} * (words_per_chunk - 1) + i - 1);
@@ -178,14 +192,17 @@ struct layout {
   // ---- host: | state | trees | queues | the words of each chunk | chunks |, each part aligned to 256 bytes. The parts before the words
   // are usable from the start
 
-  // Calls part(pointer, bytes of each chunk, bytes in all) for each array, in order.
+  // Calls part(pointer, bytes of each chunk, bytes in all) for each array, in order. The words of the first n chunks lie among the first
+  // n + words_of_group words, and no word beyond them is one of these chunks. So the words of a group are there from the start, and each
+  // chunk brings the memory of one more word.
   template <class F>
   void for_each_part(F part) {
     auto const n = max_chunks;
     part(free, 0, tree_words(n) * 8);
     part(listed, 0, num_classes * tree_words(n) * 8);
     part(queues, 0, num_classes * queue_bytes(n));
-    part(words, 4, 0);
+    part(words, 0, Holds == queue_of::chunks ? words_of_group * 4 : 0);
+    part(later_words, 4, 0);
     constexpr unsigned others = words_per_chunk - 1;
     part(spare.first, 4, 0);
     part(spare.others, 4 * others, 0);
