@@ -29,6 +29,10 @@ NAMES = re.findall(r"^def test_(\w+)\(", TESTS.read_text(), re.MULTILINE)
 EXAMPLES = 2000  # the number of inputs in one process
 
 
+class CannotRun(Exception):
+    """pytest ran no input of a property. The text says why in one line."""
+
+
 @dataclass
 class State:
     """A property in a run."""
@@ -46,7 +50,9 @@ class State:
 
 
 def run(name: str, seed: int) -> tuple[bool, str]:
-    """Runs EXAMPLES inputs in a process. Returns whether Ctrl-C ended it, and for a failure the last line of its message and the command that repeats it."""
+    """Runs EXAMPLES inputs in a process. Returns whether Ctrl-C ended it, and for a failure the last line of its message and the command that repeats it.
+
+    Raises CannotRun if no input was run, since a test that did not begin has found nothing."""
     variables = {"GPUHEAP_EXAMPLES": str(EXAMPLES), "GPUHEAP_EXAMPLES_SEED": str(seed)}
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"{TESTS}::test_{name}"]
     ran = subprocess.run(command, cwd=ROOT, env={**os.environ, **variables}, capture_output=True, text=True, errors="replace", check=False)
@@ -54,6 +60,9 @@ def run(name: str, seed: int) -> tuple[bool, str]:
         return True, ""
     if ran.returncode == 0 and " skipped" not in ran.stdout:
         return False, ""
+    if ran.returncode >= 0 and not re.search(r"^\d+ failed", ran.stdout, re.MULTILINE):
+        said = [line for line in (ran.stdout + ran.stderr).splitlines() if line.strip()] or [f"exit code {ran.returncode}"]
+        raise CannotRun(f"pytest ran no input of {name}: {said[-1].strip()[:200]}: run ./test once, which installs what it needs, and then this by its python")
     words = " ".join(f"{key}={value}" for key, value in variables.items())
     said = [line for line in ran.stdout.splitlines() if line.startswith("E  ")] or ran.stdout.splitlines() or [ran.stderr]
     return False, f"{said[-1].strip()[:200]}: {words} python -m pytest {TESTS.relative_to(ROOT)}::test_{name}"
@@ -104,7 +113,7 @@ def main() -> int:
     try:
         commit = fuzz_record.commit_of() if asked.record else ""
         run_all(states, asked.seconds, asked.jobs)
-    except fuzz_record.CannotRecord as error:
+    except (CannotRun, fuzz_record.CannotRecord) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -220,6 +220,22 @@ def test_the_seconds_of_a_property_add_up_over_its_processes(monkeypatch: pytest
     assert (states["sizes"].made, states["sizes"].finding) == (0, "a finding")
 
 
+def test_a_property_that_does_not_begin_has_found_nothing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, said, code in (("python", "No module named pytest", 1), ("skipped", "1 skipped in 0.10s", 0)):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho '{said}'\nexit {code}\n")
+        (tmp_path / name).chmod(0o755)
+        monkeypatch.setattr(properties.sys, "executable", str(tmp_path / name))
+        monkeypatch.setattr(properties.sys, "argv", ["nightly_properties.py", "tables", "--seconds", "1", "--jobs", "2"])
+        assert properties.main() == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.count("\n") == 1 and said in err and "./test" in err
+    (tmp_path / "failing").write_text("#!/bin/sh\necho 'E   AssertionError: 1 == 2'\necho '1 failed in 0.10s'\nexit 1\n")
+    (tmp_path / "failing").chmod(0o755)
+    monkeypatch.setattr(properties.sys, "executable", str(tmp_path / "failing"))
+    assert properties.main() == 1
+    assert capsys.readouterr().out.startswith("tables: 0 inputs, E   AssertionError: 1 == 2: GPUHEAP_EXAMPLES=")
+
+
 def test_a_night_that_is_too_short_runs_each_target_and_ends(tmp_path: Path) -> None:
     for name in ("trace", "graph"):
         (tmp_path / name).write_text(COUNTING.replace("echo", "sleep 0.3; echo"))
