@@ -52,8 +52,8 @@
 //   - C: a thread that finds no chunk in the queue takes pages of a chunk that another thread has taken out of it, if that chunk has
 //     several pages left (state.hpp). In the published form, all threads do so at the front. Here they change only the chunk's word, by a
 //     compare-exchange, which succeeds for one thread at a time. The published form subtracts from the count without regard to the chunk's
-//     class (7), so no thread has to try again. Where many warps meet at few chunks, a malloc here takes up to 1.9 times its time, and a
-//     free up to 1.4 times. A free in a launch of 1024 threads takes up to 1.3 times that of C-S; which step costs it is not known.
+//     class (7), so no thread has to try again. Where many warps meet at few chunks, a malloc or a free here takes up to 1.2 times its
+//     time. A free in a launch of 1024 threads takes up to 1.3 times that of C-S; which step costs it is not known.
 //   - VA, VL: a queue with little room keeps finished segments, up to a thousandth of all chunks, and uses them again. In the published
 //     form, VA gives each finished segment to the pool, and VL keeps ten. A push that begins a segment adds the next one.
 //   - VL: a hint leads to each of the latest 1024 segments. The published form follows the list from its first segment. Finished segments
