@@ -98,6 +98,53 @@ def test_a_table_with_fewer_points_of_another_build_is_left(two: Checkout) -> No
     assert (two.root / "one" / "mini.csv").read_bytes() == table.read_bytes()
 
 
+def test_an_older_table_is_left(two: Checkout) -> None:
+    for folder, date in (("one", "2026-11-20T10:00:00Z"), ("two", "2026-11-20T10:00:01Z")):
+        facts = json.loads((two.root / folder / "environment.json").read_text())
+        facts["builds"] = {name: {**build, "date": date} for name, build in facts["builds"].items()}
+        (two.root / folder / "environment.json").write_text(json.dumps(facts))
+    old, new = ((two.root / folder / "mini.csv").read_bytes() for folder in ("one", "two"))
+    # Fewer points here, so that only the date decides.
+    (two.root / "two" / "mini.csv").write_bytes(b"".join(line for line in new.splitlines(keepends=True) if b",atomic_malloc," not in line))
+    before = (two.root / "two" / "mini.csv").read_bytes()
+    ran = two.gpuheap("merge", "one", "--output", "two")
+    assert ran.returncode == 0 and "not taken: mini: measured before the table here, which --anew drops" in ran.stdout
+    assert (two.root / "two" / "mini.csv").read_bytes() == before
+    assert two.gpuheap("merge", "one", "--output", "two", "--anew").returncode == 0
+    assert (two.root / "two" / "mini.csv").read_bytes() == old
+
+
+def test_a_folder_that_began_as_a_copy_brings_only_what_was_measured_there(tmp_path: Path) -> None:
+    suite = load_suites(Layout(REPOSITORY))["programs"]
+    cases = list(suite.cases)[:2]
+
+    def write(folder: Path, builds: dict[str, str], times: dict[str, float]) -> None:
+        folder.mkdir()
+        for case in cases:
+            result = PointResult("ok", "", (Measurement("total_ms", "ms", (times[case],) * 3),))
+            for mode in ("plain", "unified"):
+                Table(folder / "programs.csv").append(rows_of("programs", case, mode, "cuda", make_point({}), "", result))
+        facts = {
+            "gpu": {"name": "NVIDIA H200"},
+            "date": max(builds.values()),
+            "builds": {f"b{date}": {"date": date} for date in builds.values()},
+            "sweeps": {"programs": {case: dict.fromkeys(("plain", "unified"), f"b{builds[case]}") for case in cases}},
+        }
+        (folder / "environment.json").write_text(json.dumps(facts))
+
+    write(tmp_path / "here", {cases[0]: "1", cases[1]: "1"}, dict.fromkeys(cases, 1.0))
+    write(tmp_path / "first", {cases[0]: "2", cases[1]: "1"}, {cases[0]: 2.0, cases[1]: 1.0})
+    write(tmp_path / "second", {cases[0]: "1", cases[1]: "3"}, {cases[0]: 1.0, cases[1]: 3.0})
+    suites = load_suites(Layout(REPOSITORY))
+    merge(tmp_path / "first", tmp_path / "here", suites)
+    merged = merge(tmp_path / "second", tmp_path / "here", suites)
+    assert merged.left == [f"programs/{cases[0]}: measured before those here, which --anew drops"]
+    found = {(row.case, row.allocator): row.statistics.median for row in read_table(tmp_path / "here" / "programs.csv") if row.statistics}
+    assert found == {(case, mode): value for case, value in zip(cases, (2.0, 3.0), strict=True) for mode in ("plain", "unified")}
+    builds = json.loads((tmp_path / "here" / "environment.json").read_text())["sweeps"]["programs"]
+    assert builds == {cases[0]: dict.fromkeys(("plain", "unified"), "b2"), cases[1]: dict.fromkeys(("plain", "unified"), "b3")}
+
+
 def test_a_table_of_several_builds_is_left(two: Checkout) -> None:
     facts = json.loads((two.root / "two" / "environment.json").read_text())
     facts["sweeps"]["mini"]["alloc_single"]["cuda_malloc"] = "anotherbuild"

@@ -151,6 +151,16 @@ def test_what_is_finished_is_not_run_again_unless_the_build_is_another(programs:
     assert len(programs.runs()) == 1 + 3
 
 
+def test_each_build_that_measured_is_recorded(programs: Programs) -> None:
+    with (programs.folder / "sweep").open("a") as file:
+        file.write("# another program\n")
+    assert programs.bench("whole", "-a", "plain").returncode == 0
+    facts = json.loads((programs.table.parent / "environment.json").read_text())
+    used = {case: builds["plain"] for case, builds in facts["sweeps"]["whole"].items()}
+    assert set(used) == {"heat_64", "sweep"} and used["heat_64"] != used["sweep"]
+    assert set(facts["builds"]) == set(used.values()) and all(build["date"] for build in facts["builds"].values())
+
+
 @pytest.mark.parametrize(
     ("fault", "status", "reason"),
     [

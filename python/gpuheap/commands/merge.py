@@ -22,11 +22,12 @@ def merge(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="The folder to which the tables are added. Default: results/<gpu>, or build/results/simulator."),
     ] = None,
-    anew: Annotated[bool, typer.Option("--anew", help="Replace a table of another build even if the new table has fewer points.")] = False,
+    anew: Annotated[bool, typer.Option("--anew", help="Replace a table of another build even if the new table has fewer points or is older.")] = False,
 ) -> None:
     """Add the tables of another folder, measured on a machine of the same kind.
 
-    A table has rows of one build. A table of another build therefore replaces the whole table here, unless it has fewer points.
+    A table has rows of one build. A table of another build therefore replaces the whole table here, unless it has fewer points or
+    was measured before. In suites of programs, the same holds of each sweep.
     """
     from gpuheap.errors import UserError
     from gpuheap.formats.suites import load_suites

@@ -123,6 +123,12 @@ class Environment:
         commit, date = str(known.get("commit") or "")[:7], str(known.get("date") or "")[:10]
         return " of ".join(part for part in (commit or str(build or "no name"), date) if part)
 
+    def is_later(self, build: str | None, than: str | None) -> bool:
+        """Whether `build` was measured after the build `than`. A build whose date is not recorded counts as the earliest."""
+        builds = self.facts.get("builds") or {}
+        mine, other = (str((builds.get(each) or {}).get("date") or "") for each in (build, than))
+        return mine > other
+
     def measured_by(self, suite: str, case: str, allocator: str, identity: str) -> None:
         """Records the build that measured a sweep."""
         self.facts["sweeps"].setdefault(suite, {}).setdefault(case, {})[allocator] = identity
@@ -141,11 +147,11 @@ class Environment:
         replace_file(self.path, self.text(), ELSEWHERE)
 
     def text(self) -> str:
-        """The contents of the file. Builds that no sweep names are left out."""
+        """The contents of the file. Builds that no sweep names are left out, and stay known here: their sweeps may be about to begin."""
         sweeps: dict[str, dict[str, dict[str, str]]] = self.facts["sweeps"]
         named = {build for cases in sweeps.values() for allocators in cases.values() for build in allocators.values()}
-        self.facts["builds"] = {build: facts for build, facts in self.facts["builds"].items() if build in named}
-        return json.dumps(self.facts, indent=2, ensure_ascii=False) + "\n"
+        builds = {build: facts for build, facts in self.facts["builds"].items() if build in named}
+        return json.dumps({**self.facts, "builds": builds}, indent=2, ensure_ascii=False) + "\n"
 
 
 def read_environment(folder: Path) -> dict[str, Any]:

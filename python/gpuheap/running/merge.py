@@ -28,8 +28,8 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite], anew: bool = Fa
     """Adds the tables of `source` to those of `into`: those that `only` names, or all of them if it is empty.
 
     If both tables are of the same build, the points of `source` are added, and replace equal points. A table of another build replaces the whole
-    table, because a table has rows of one build; if it has fewer points, it does so only with `anew`. In suites of programs, each sweep has its own build, and
-    replaces the old sweep of another build unless it has fewer points. Slowdowns are computed from the merged rows.
+    table, because a table has rows of one build; if it has fewer points, or was measured before, it does so only with `anew`. In suites of programs, each
+    sweep has its own build, and the same holds of sweeps. Slowdowns are computed from the merged rows.
 
     Raises UserError for another machine, and for tables that cannot be read, before anything is changed.
     """
@@ -55,7 +55,7 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite], anew: bool = Fa
             known = suites.get(suite)
             of_programs = known is not None and known.programs
             if of_programs:
-                joined = _together(theirs[suite].rows, table.rows, here, there, merged)
+                joined = _together(theirs[suite].rows, table.rows, here, there, merged, anew)
             else:
                 joined = _of_one_build(theirs[suite].rows, table.rows, here, there, merged, anew)
             rows = _in_order(joined, known)
@@ -77,7 +77,7 @@ def _of_one_build(theirs: list[Row], ours: list[Row], here: Environment, there: 
     """The rows of the merged table, all of one build. Records this build in `here`."""
     their_builds, our_builds = there.builds_of(theirs), here.builds_of(ours)
     if not theirs or len(their_builds | our_builds) == 1:
-        return _together(theirs, ours, here, there, merged)
+        return _together(theirs, ours, here, there, merged, anew)
     suite = theirs[0].suite
     if len(their_builds) > 1:
         merged.left.append(f"{suite}: {there.path.parent} has rows of {len(their_builds)} builds, and a table has rows of one: measure it again")
@@ -86,15 +86,19 @@ def _of_one_build(theirs: list[Row], ours: list[Row], here: Environment, there: 
     if new < old and not anew:
         merged.left.append(f"{suite}: {new} points, and there are {old} of another build here, which --anew drops")
         return ours
+    if old and not anew and all(here.is_later(build, than) for build in our_builds for than in their_builds):
+        merged.left.append(f"{suite}: measured before the table here, which --anew drops")
+        return ours
     if old:
         merged.dropped[suite] = old
     here.forget(suite)
-    return _together(theirs, [], here, there, merged)
+    return _together(theirs, [], here, there, merged, anew)
 
 
-def _together(theirs: list[Row], ours: list[Row], here: Environment, there: Environment, merged: Merged) -> list[Row]:
+def _together(theirs: list[Row], ours: list[Row], here: Environment, there: Environment, merged: Merged, anew: bool) -> list[Row]:
     """The rows of the merged table. Records in `here` the build of each sweep."""
     kept = _by_sweep(ours)
+    before: dict[str, None] = {}  # the cases of which `ours` has later sweeps
     gone: set[Key] = set()
     taken: list[Row] = []
     for (suite, case, allocator), rows in _by_sweep(theirs).items():
@@ -105,13 +109,18 @@ def _together(theirs: list[Row], ours: list[Row], here: Environment, there: Envi
         new = {row.key for row in rows}
         old = {row.key for row in kept.get((suite, case, allocator), [])}
         same = here.build_of(suite, case, allocator) == build
-        if not same and len(new) < len(old):
-            merged.left.append(f"{suite}/{case} {allocator}: {len(new)} points, and there are {len(old)} of another build here")
+        if not same and not anew and len(new) < len(old):
+            merged.left.append(f"{suite}/{case} {allocator}: {len(new)} points, and there are {len(old)} of another build here, which --anew drops")
+            continue
+        if old and not same and not anew and here.is_later(here.build_of(suite, case, allocator), build):
+            before[f"{suite}/{case}"] = None
             continue
         gone |= new if same else old
         taken += rows
         here.measured_by(suite, case, allocator, build)
         merged.points[suite] = merged.points.get(suite, 0) + len(new)
+    if before:
+        merged.left.append(f"{', '.join(before)}: measured before those here, which --anew drops")
     return [row for row in ours if row.key not in gone] + taken
 
 
