@@ -64,6 +64,15 @@ def rows(folder: Path, name: str = "results.csv") -> list[dict[str, str]]:
 SCHEDULES = ("--only", "schedules", "--allocators", "atomic_malloc,sharded_spans", "--scale", "0.0002", "--chunk", "100")
 
 
+def test_a_program_that_does_not_run_here_is_one_line(tmp_path: Path) -> None:
+    fake_build(tmp_path, "atomic_malloc", "sharded_spans")
+    complaint = "error while loading shared libraries: libboost_context.so.1.74.0: cannot open shared object file"
+    (tmp_path / "build" / "tests" / "conformance" / "host_conformance_atomic_malloc").write_text(f"#!/bin/sh\necho '{complaint}' >&2\nexit 127\n")
+    ran = nightly(tmp_path, *SCHEDULES)
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (2, "", 1)
+    assert f"host_conformance_atomic_malloc does not run here: {complaint}" in ran.stderr
+
+
 def test_each_case_runs_its_share_of_seeds_in_chunks(tmp_path: Path) -> None:
     fake_build(tmp_path, "atomic_malloc", "sharded_spans")
     ran = nightly(tmp_path, *SCHEDULES)
