@@ -287,6 +287,8 @@ setup_machine() {
   PATH=$root/build/venv/bin:$PATH
   # Matplotlib keeps its font list in build/ too, so that it does not warn about a home folder that it cannot write.
   export MPLCONFIGDIR=${MPLCONFIGDIR:-$root/build/matplotlib}
+  # Some container images set this. Each of the many commands that the tests run would compile the package again.
+  unset PYTHONDONTWRITEBYTECODE
   export PATH PYTHONPATH=$root/python CMAKE_PREFIX_PATH=$deps/usr CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
   have_nvcc=false
   have_gpu=false
