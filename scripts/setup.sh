@@ -211,41 +211,39 @@ need_device_clang() {
   return 1
 }
 
-# need_docs WHAT_IT_IS_FOR: as need_library, for Doxygen, and for build/venv-docs with the packages of docs/requirements.txt.
+# The environments beside build/venv: the file of each one's packages, and what it is.
+declare -A packages_of=([docs]=docs/requirements.txt [kernels]=python/requirements-kernels.txt)
+declare -A told_of=([docs]="Sphinx: half a minute and 90 MB" [kernels]="Numba, Triton: a minute or two and 1.7 GB")
+
+# has_venv NAME: whether build/venv-NAME has its packages.
+has_venv() {
+  [ "$(cat "build/venv-$1/.requirements" 2>/dev/null)" = "$(sha256sum <"${packages_of[$1]}")" ] && "build/venv-$1/bin/python" -c '' 2>/dev/null
+}
+
+# make_venv_beside NAME: makes build/venv-NAME. The pip of build/venv installs the packages, because the system's Python may have no ensurepip.
+make_venv_beside() {
+  rm -rf "build/venv-$1"
+  "$system_python" -m venv --without-pip "build/venv-$1" &&
+    "$python" -m pip --python "build/venv-$1/bin/python" install "${pip_options[@]}" -r "${packages_of[$1]}" &&
+    sha256sum <"${packages_of[$1]}" >"build/venv-$1/.requirements"
+}
+
+# need_venv NAME WHAT_IT_IS_FOR: as need_library, for build/venv-NAME.
+need_venv() {
+  has_venv "$1" && return 0
+  say "setting up build/venv-$1 (${told_of[$1]})"
+  logged "venv-$1" make_venv_beside "$1" || { skip "$2: its Python packages cannot be installed: see build/logs/venv-$1.log" && return 1; }
+}
+
+# need_docs WHAT_IT_IS_FOR: as need_library, for Doxygen and build/venv-docs.
 need_docs() {
-  local stamp=build/venv-docs/.requirements wanted
   if ! have doxygen && have apt-get && is_root; then
     say "installing doxygen"
     logged apt-doxygen apt_install doxygen || true
   fi
   have doxygen || { skip "$1: needs Doxygen: sudo apt-get install doxygen" && return 1; }
-  wanted=$(sha256sum <docs/requirements.txt)
-  [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && build/venv-docs/bin/python -c '' 2>/dev/null && return 0
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { skip "$1: needs Python 3.11 or newer, and build/venv has $("$python" -V)" && return 1; }
-  say "setting up build/venv-docs (Sphinx): half a minute and 90 MB"
-  # The pip of build/venv installs the packages, because the system's Python may have no ensurepip.
-  rm -rf build/venv-docs
-  logged venv-docs make_venv_docs || { skip "$1: its Python packages cannot be installed: see build/logs/venv-docs.log" && return 1; }
-  echo "$wanted" >$stamp
-}
-make_venv_docs() {
-  "$system_python" -m venv --without-pip build/venv-docs &&
-    "$python" -m pip --python build/venv-docs/bin/python install --disable-pip-version-check -r docs/requirements.txt
-}
-
-# need_kernels WHAT_IT_IS_FOR: as need_library, for build/venv-kernels with the packages of python/requirements-kernels.txt.
-need_kernels() {
-  local stamp=build/venv-kernels/.requirements wanted
-  wanted=$(sha256sum <python/requirements-kernels.txt)
-  [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && build/venv-kernels/bin/python -c '' 2>/dev/null && return 0
-  say "setting up build/venv-kernels (Numba, Triton): a minute or two and 1.7 GB"
-  rm -rf build/venv-kernels
-  logged venv-kernels make_venv_kernels || { skip "$1: its Python packages cannot be installed: see build/logs/venv-kernels.log" && return 1; }
-  echo "$wanted" >$stamp
-}
-make_venv_kernels() {
-  "$system_python" -m venv --without-pip build/venv-kernels &&
-    "$python" -m pip --python build/venv-kernels/bin/python install --disable-pip-version-check -r python/requirements-kernels.txt
+  need_venv docs "$1"
 }
 
 # make_venv: makes build/venv. If Python has no ensurepip, as Debian's without the package python3-venv, pip is installed from Debian's wheel of pip.
@@ -263,9 +261,23 @@ make_venv() {
   "$system_python" -m venv --without-pip build/venv && "$python" "$wheel/pip" install --no-index --find-links "$(dirname "$wheel")" pip
 }
 
-# setup_python: makes build/venv with the pinned packages, unless it already has them.
+# Packages are compiled when they are imported first: a third of pip's time goes into compiling all of them.
+pip_options=(--disable-pip-version-check --no-compile)
+
+# install_packages NAME...: installs the packages of build/venv, and at the same time makes build/venv-NAME, each on a core of its own. What fails beside
+# build/venv, need_venv tries again.
+install_packages() {
+  local name code=0
+  for name in "$@"; do make_venv_beside "$name" >"$logs/venv-$name.log" 2>&1 & done
+  "$python" -m pip install "${pip_options[@]}" "${requirements[@]/#/-r}" || code=$?
+  wait
+  return $code
+}
+
+# setup_python [NAME...]: makes build/venv with the pinned packages, unless it already has them; if it has not, build/venv-NAME as well.
+requirements=(python/requirements-build.txt python/requirements.txt)
 setup_python() {
-  local requirements=(python/requirements-build.txt python/requirements.txt) stamp=build/venv/.requirements wanted
+  local stamp=build/venv/.requirements wanted
   have g++ || fail "no C++ compiler: sudo apt-get install g++"
   echo 'int main() { auto f = []<class T>(T) requires true {}; f(0); }' | g++ -std=c++20 -x c++ - -o /dev/null 2>/dev/null ||
     fail "g++ is too old for C++20: version 11 or newer is needed, and this is $(g++ -dumpversion)"
@@ -277,7 +289,7 @@ setup_python() {
   [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && "$python" -c '' 2>/dev/null && return 0
   say "setting up build/venv (CMake, Ninja, Python packages): about a minute and 400 MB"
   logged venv make_venv || fail "cannot make a Python environment: sudo apt-get install python3-venv"
-  logged pip "$python" -m pip install --disable-pip-version-check "${requirements[@]/#/-r}" || fail "cannot install the Python packages: see build/logs/pip.log"
+  logged pip install_packages "$@" || fail "cannot install the Python packages: see build/logs/pip.log"
   echo "$wanted" >$stamp
 }
 
@@ -287,6 +299,10 @@ setup_machine() {
   PATH=$root/build/venv/bin:$PATH
   # Matplotlib keeps its font list in build/ too, so that it does not warn about a home folder that it cannot write.
   export MPLCONFIGDIR=${MPLCONFIGDIR:-$root/build/matplotlib}
+  # Some container images set this. Each of the many commands that the tests run would compile the package again.
+  unset PYTHONDONTWRITEBYTECODE
+  # The commands compute little with numpy, which would start a thread on each core in each of them.
+  export OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
   export PATH PYTHONPATH=$root/python CMAKE_PREFIX_PATH=$deps/usr CMAKE_BUILD_PARALLEL_LEVEL=${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}
   have_nvcc=false
   have_gpu=false

@@ -1,4 +1,4 @@
-"""`gpuheap bench`."""
+"""`gpuheap bench`. What judges claims and runs programs needs numpy, and is imported only for a run that asks for it."""
 
 from __future__ import annotations
 
@@ -7,17 +7,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from gpuheap.answers.verdicts import FAILED, verdicts
-from gpuheap.commands.bench_programs import run_program_suites
 from gpuheap.commands.display import ProgressListener, print_outcome, print_stopped, print_time_is_up
-from gpuheap.commands.for_claims import ForClaims
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
 from gpuheap.formats.suites import COUNTERS, TIMES, Suite, load_suites, select
 from gpuheap.host.advise.nsight import find_profiler
-from gpuheap.judging.reader import load_papers
 from gpuheap.paths import Layout
 from gpuheap.running.bench import Policy, carry_out
 from gpuheap.running.cluster import Cluster, SchedulerGone
@@ -25,8 +23,10 @@ from gpuheap.running.environment import results_folder
 from gpuheap.running.executable import Executable, candidates, choose
 from gpuheap.running.outside import Outside, build_benchmark, likely_backend
 from gpuheap.running.plan import Request, baselines_last, make_plan
-from gpuheap.running.programs import programs_folder
 from gpuheap.running.workers import Worker, local_workers
+
+if TYPE_CHECKING:
+    from gpuheap.commands.for_claims import ForClaims
 
 
 @dataclass(frozen=True)
@@ -66,14 +66,8 @@ def run_bench(layout: Layout, console: Console, request: Request, policy: Policy
         part = replace(request, targets=targets)
         if not of_programs:
             codes.append(_run_kernels(layout, console, part, policy, where, suites, strict))
-        elif "all" in request.targets and not programs_folder(layout).is_dir():
-            left_out = ", ".join(suite.name for suite, _ in chosen if suite.programs)
-            console.print(f"note: the programs of {left_out} are not built, and are left out", style="yellow", highlight=False)
         else:
-            _check_for_programs(where)
-            if where.for_claims:
-                console.print("note: claims on programs are judged from whole cases: --for-claims measures all of these", style="yellow", highlight=False)
-            codes.append(run_program_suites(layout, console, part, policy, where.output, where.gpus, suites, strict))
+            codes.append(_run_programs(layout, console, part, policy, where, suites, strict, of_all="all" in request.targets))
     return max(codes)
 
 
@@ -82,6 +76,23 @@ def _check_for_programs(where: Where) -> None:
     for option, value in given.items():
         if value is not None and value != "cuda":
             raise UserError(f"{option} is for cases of allocators: programs run on this machine's GPUs")
+
+
+def _run_programs(
+    layout: Layout, console: Console, request: Request, policy: Policy, where: Where, suites: dict[str, Suite], strict: bool, *, of_all: bool
+) -> int:
+    """Runs the suites of programs. Leaves them out if the programs are not built and the user asked for all suites."""
+    from gpuheap.commands.bench_programs import run_program_suites
+    from gpuheap.running.programs import programs_folder
+
+    if of_all and not programs_folder(layout).is_dir():
+        left_out = ", ".join(dict.fromkeys(target.split("/")[0] for target in request.targets))
+        console.print(f"note: the programs of {left_out} are not built, and are left out", style="yellow", highlight=False)
+        return 0
+    _check_for_programs(where)
+    if where.for_claims:
+        console.print("note: claims on programs are judged from whole cases: --for-claims measures all of these", style="yellow", highlight=False)
+    return run_program_suites(layout, console, request, policy, where.output, where.gpus, suites, strict)
 
 
 def _run_kernels(
@@ -117,7 +128,7 @@ def _run_kernels(
         identity, whole = executable.identity(), plan
         if policy.until < math.inf:
             plan = baselines_last(plan)
-        claims = ForClaims(load_papers(layout), folder, results_folder(layout, executable)) if where.for_claims else None
+        claims = _claims(layout, folder, executable) if where.for_claims else None
         if claims is not None:
             needs = claims.needs(plan, identity)
             if needs.plan is None:
@@ -145,6 +156,13 @@ def _run_kernels(
         claims.print_open(console, whole, identity)
     failed = any(row.status not in ("ok", "unsupported") for row in outcome.rows)
     return EXIT_FAILED if strict and (failed or any(v.verdict == FAILED for v in verdicts(outcome.rows, suites))) else 0
+
+
+def _claims(layout: Layout, folder: Path, executable: Executable) -> ForClaims:
+    from gpuheap.commands.for_claims import ForClaims
+    from gpuheap.judging.reader import load_papers
+
+    return ForClaims(load_papers(layout), folder, results_folder(layout, executable))
 
 
 def _executable(layout: Layout, where: Where, cluster: Cluster | None) -> tuple[Executable | None, Sequence[Worker]]:

@@ -1,4 +1,4 @@
-"""Mutants of the default allocator's protocol: a share of what scripts/nightly_mutants.py runs."""
+"""Mutants of the default allocator's protocol: of what scripts/nightly_mutants.py runs, a share that few schedules find."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_allocator_itself_is_sound(tmp_path: Path) -> None:
 
 
 @needs_simulator
-@pytest.mark.parametrize("mutant", mutants.MUTANTS[::8], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize("mutant", mutants.MUTANTS[1::8], ids=lambda mutant: mutant.name)
 def test_a_mutant_is_found(mutant: mutants.Mutant, tmp_path: Path) -> None:
     sound, said = mutants.explore(mutants.program(mutants.mutated(mutant, tmp_path), tmp_path), mutant.seeds)
     assert not sound, said
