@@ -305,7 +305,9 @@ struct basic_list_directory {
   // stays, and `first` has each value only once. So if the exchange succeeds, the hints and the records were those of these segments.
   template <class Queue, class Storage>
   GPUHEAP_COLD void give_finished(Queue const& queue, Storage storage) const {
-    // Ends: a pass that does not return has moved `first`, or saw that another thread moved it. Lock-free.
+    // Ends: a pass that does not return has moved `first`, or saw that another thread moved it. Or it does not see the segment's number
+    // yet: a segment that was linked together with the one before it can be popped before all threads see the number, which its linker has
+    // stored. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       // consume: orders the accesses to the segment's words.
@@ -313,7 +315,7 @@ struct basic_list_directory {
       if (first.none()) return;  // other threads have moved `first`, and vacated the queue
       // relay: comes after the pops, and passes on that this thread has moved `first`.
       segment_record const seen{ref{*storage.record(first.block())}.fetch_add(0, simt::relay)};
-      // Loads that wait for no other load are under way together. relaxed: the load of `first` has acquired this segment's number.
+      // Loads that wait for no other load are under way together. relaxed: if this is not the segment's number, the pass is repeated.
       simt::uint64_t const number = ref{*storage.number(first.block())}.load(simt::relaxed);
       segment_place others[most_at_once];
       for (unsigned i = 1; i != most_at_once; ++i) {
