@@ -71,6 +71,14 @@ struct pooled_queue {
   unsigned num_blocks;
 };
 
+// A queue whose directory has few places for its many blocks, so that threads that add segments wait for older ones.
+template <class Directory, unsigned Places, unsigned MoreBlocks, unsigned Kept, unsigned DirectoryPlaces>
+struct queue_of_a_small_ring : pooled_queue<Directory, Places, MoreBlocks, Kept> {
+  using base = pooled_queue<Directory, Places, MoreBlocks, Kept>;
+  queue_of_a_small_ring(void* memory, simt::uint32_t capacity) : base{memory, capacity} {
+    base::queue = typename base::queue_type{base::at->queue, DirectoryPlaces, Places, Kept};
+  }
+};
 // Two queues that share blocks, as the queues of a heap do: a block of one becomes a block of the other, and records and numbers of old
 // segments are of the other queue. Odd values go into one queue, and even values into the other.
 template <class Directory, unsigned Places, unsigned MoreBlocks = 4, unsigned Kept = 0>

@@ -114,6 +114,11 @@ TYPED_TEST(VirtualQueueIn, CountsMoreThan2147483647Entries) {
   gpuheap::launch(1, count_many_entries<pooled_queue<TypeParam, 4>>{memory.queue(), wrong.data()});
   EXPECT_EQ(wrong.first(), 0u);
 }
+TEST(VirtualQueue, WaitsForTheEarlierLapsOfItsRing) {
+  expect_passes(2000, [] { return segments_come_and_go<queue_of_a_small_ring<array_directory, 2, 8, 0, 4>>(16, 8, 8); });
+  expect_passes(1000, [] { return groups_lose_nothing<queue_of_a_small_ring<array_directory, 2, 8, 2, 8>>(explored_threads, 40, 3); });
+  expect_passes(1000, [] { return segments_come_and_go<queue_of_a_small_ring<array_directory, 4, 8, 1, 2>>(16, 8, 8); });
+}
 // Of an array; in a list, segments go in order, and one value may keep all.
 TEST(VirtualQueue, RefusesNobodyWhoNeedNotBeRefused) {
   // A block for each value that a thread may have in a segment of its own.

@@ -23,8 +23,8 @@
 //
 // A directory (segment_directory.hpp) finds a segment. A segment stays while a thread has a ticket of it that is not popped. A thread with
 // a ticket therefore finds its segment. If the directory does not contain the segment yet, the thread waits for the thread that adds it. In
-// list_directory the adding thread waits for no thread. In array_directory it waits for threads that remove an older segment from the same
-// slot of the ring, and these wait for no other thread.
+// list_directory the adding thread waits for no thread. In array_directory it waits for threads that add or remove an older segment of the
+// same slot of the ring. These wait at most for threads that add or remove still older segments.
 //
 // Waiting: a pop waits for the push of its ticket. That push has claimed room, and waits at most for the thread that adds its segment. A
 // push without room waits for threads that add segments. Order: the pop of a value is a `consume` exchange (simt/atomic.hpp), so memory
