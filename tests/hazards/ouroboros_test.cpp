@@ -4,6 +4,7 @@
 #include "ouroboros_heaps.hpp"
 
 #include <algorithm>
+#include <memory>
 
 namespace {
 
@@ -443,6 +444,48 @@ TEST(Ouroboros, GrowsAndKeepsItsBlocks) {
   grows_and_keeps_its_blocks<growing<ring, refusing_backing>>();
   grows_and_keeps_its_blocks<growing<array, refusing_backing>>();
   grows_and_keeps_its_blocks<growing<list, gpuheap::backing_reference>>();
+}
+// If queues hold chunks, their words lie in an order of their own.
+TEST(Ouroboros, EachChunkHasAWordOfItsOwn) {
+  constexpr unsigned count = 5 * ouro::words_of_group, line = 32;
+  std::vector<unsigned> chunks_at(count, 0);
+  unsigned most = 0;
+  for (unsigned chunk = 0; chunk < count; ++chunk) {
+    unsigned const at = ouro::spread_over_lines(chunk);
+    ASSERT_LT(at, count);
+    ++chunks_at[at];
+    most = std::max(most, at);
+    // The words of the chunks so far have memory, and later chunks clear none of them.
+    ASSERT_LT(most, chunk + ouro::words_of_group);
+    for (unsigned other = chunk / 128 * 128; other < chunk; ++other) {
+      ASSERT_EQ(ouro::spread_over_lines(other) / line == at / line, other / 4 == chunk / 4) << other << " and " << chunk;
+    }
+  }
+  EXPECT_EQ(chunks_at, std::vector<unsigned>(count, 1));
+  EXPECT_EQ(ouro::spread_over_lines(0x7fffffff), 0x7fffffffu);
+}
+// A heap that grows by one region after the other, over the borders of groups of words.
+TEST(Ouroboros, GrowsInSmallSteps) {
+  using heap_t = growing<list, refusing_backing>;
+  heap_t heap{gpuheap::growth{.initial = heap_t::min_bytes(gpuheap::growth{.at_most = 1_MiB}), .at_most = 1_MiB}};
+  std::vector<std::unique_ptr<blocks_of<heap_t>>> all;
+  unsigned steps = 0;
+  for (unsigned there = 0; num_chunks(heap) != there && there < 2200; ++steps) {
+    unsigned const now = num_chunks(heap);
+    all.push_back(std::make_unique<blocks_of<heap_t>>(heap.ref(), now - there, 256));
+    all.back()->malloc_all();
+    ASSERT_EQ(all.back()->failed_requests(), 0u) << now << " chunks";
+    all.back()->fill();
+    ASSERT_EQ(heap.verify().problem, "") << now << " chunks";
+    there = now;
+    heap.grow(steps % 8 == 0 ? 8_KiB : 24_KiB);
+  }
+  EXPECT_GE(num_chunks(heap), 2200u);
+  EXPECT_GT(steps, 20u);
+  for (auto& blocks : all) blocks->expect_intact("after the heap grew");
+  for (auto& blocks : all) blocks->free_all(3);
+  EXPECT_EQ(heap.verify().problem, "");
+  EXPECT_EQ(served(heap, 10000, 1024), num_chunks(heap) / 4);
 }
 TEST(Ouroboros, AsksTheBackingForMoreThanTheLargestPage) {
   gpuheap::heap<basic_ouroboros<chunks, ring, small, gpuheap::backing_reference>> heap{1_MiB};

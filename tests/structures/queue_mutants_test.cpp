@@ -28,6 +28,9 @@ TEST(VirtualQueueMutants, SegmentsWithoutNumbersAreFoundWithin2000Seeds) {
 TEST(VirtualQueueMutants, SegmentsThatGoEarlyAreFoundWithin20Seeds) {
   expect_found(20, [] { return segments_come_and_go<small_queue<array_that_goes_early>>(8, 4, 12); });
 }
+TEST(VirtualQueueMutants, LaterLapsThatComeFirstAreFoundWithin2000Seeds) {
+  expect_found(2000, [] { return groups_lose_nothing<queue_of_a_small_ring<array_without_laps, 2, 8, 0, 8>>(explored_threads, 40, 3); });
+}
 TEST(VirtualQueueMutants, OldRecordsAreFoundWithin2000Seeds) {
   expect_found(2000, [] { return segments_come_and_go<small_queue<list_of_old_records>>(16, 8, 12); });
 }

@@ -71,6 +71,51 @@ struct pooled_queue {
   unsigned num_blocks;
 };
 
+// A queue whose directory has few places for its many blocks, so that threads that add segments wait for older ones.
+template <class Directory, unsigned Places, unsigned MoreBlocks, unsigned Kept, unsigned DirectoryPlaces>
+struct queue_of_a_small_ring : pooled_queue<Directory, Places, MoreBlocks, Kept> {
+  using base = pooled_queue<Directory, Places, MoreBlocks, Kept>;
+  queue_of_a_small_ring(void* memory, simt::uint32_t capacity) : base{memory, capacity} {
+    base::queue = typename base::queue_type{base::at->queue, DirectoryPlaces, Places, Kept};
+  }
+};
+// Two queues that share blocks, as the queues of a heap do: a block of one becomes a block of the other, and records and numbers of old
+// segments are of the other queue. Odd values go into one queue, and even values into the other.
+template <class Directory, unsigned Places, unsigned MoreBlocks = 4, unsigned Kept = 0>
+struct queues_with_one_pool : pooled_queue<Directory, Places, MoreBlocks, Kept> {
+  using base = pooled_queue<Directory, Places, MoreBlocks, Kept>;
+  using typename base::queue_type, typename base::storage, typename base::word;
+  struct memory_type {
+    typename base::memory_type pool;
+    alignas(64) char other[queue_type::bytes_for(base::directory_places)];
+  };
+  static constexpr word wrong_value = 1;  // no thread pushes it
+
+  [[nodiscard]] static constexpr simt::size_t bytes_for(word) { return sizeof(memory_type); }
+  queues_with_one_pool(void* memory, word capacity)
+      : base{memory, capacity}, other{static_cast<memory_type*>(memory)->other, base::directory_places, Places, Kept} {}
+
+  GPUHEAP_FN bool try_push(word value) const { return of(value % 2).push(base::alone(), value, storage{base::at}) == 1; }
+  GPUHEAP_FN bool try_pop(word& value) const {
+    unsigned const first = simt::lane_id() % 2;
+    return try_pop_of(first, value) || try_pop_of(1 - first, value);
+  }
+  GPUHEAP_FN bool vacate() const {
+    bool const one = of(0).vacate(storage{base::at});
+    return of(1).vacate(storage{base::at}) || one;
+  }
+
+  queue_type other;
+
+ private:
+  [[nodiscard]] GPUHEAP_FN queue_type const& of(unsigned which) const { return which == 0 ? base::queue : other; }
+  GPUHEAP_FN bool try_pop_of(unsigned which, word& value) const {
+    if (of(which).pop(base::alone(), 1, value, storage{base::at}) == 0) return false;
+    if (value % 2 != which) value = wrong_value;
+    return true;
+  }
+};
+
 // Kernel, one thread: blocks that an empty queue keeps when it was told to leave them. Those who push may have added more than they needed.
 template <class Queue>
 struct empty_and_vacate {

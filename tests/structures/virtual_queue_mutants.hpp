@@ -43,9 +43,35 @@ struct array_that_goes_early : array_directory {
   bool popped(Queue const& queue, simt::uint32_t segment, simt::uint32_t block, unsigned n, Storage const& storage) const {
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::acq_rel)};
     if (before.popped() + n != queue.places() - 1) return false;
-    ref{ring[segment & (capacity - 1)]}.store(0, simt::relaxed);
+    ref{ring[segment & (capacity - 1)]}.store(empty_before(segment + capacity), simt::relaxed);
     queue.give(block, storage);
     return true;
+  }
+};
+// An empty slot that does not say whose turn it is: a segment may come before the one of an earlier lap, whose thread waits for ever.
+struct array_without_laps : array_directory {
+  using array_directory::array_directory;
+  ref slot_of(simt::uint32_t segment) const { return ref{ring[segment & (capacity - 1)]}; }
+  template <class Queue, class Storage>
+  void add(Queue const&, simt::uint32_t block, Storage const& storage) const {
+    ref{*storage.record(block)}.store(0, simt::relaxed);
+    auto& added = *reinterpret_cast<simt::uint32_t*>(reinterpret_cast<char*>(ring) - 64);
+    simt::uint32_t const segment = simt::atomic_ref<simt::uint32_t>{added}.fetch_add(1, simt::relaxed);
+    simt::back_off pause;
+    while (slot_of(segment).load(simt::relaxed) != 0) pause.wait();
+    slot_of(segment).store(segment_place::of(segment, block).bits, simt::release);
+  }
+  template <class Queue, class Storage>
+  bool popped(Queue const& queue, simt::uint32_t segment, simt::uint32_t block, unsigned n, Storage const& storage) const {
+    segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::acq_rel)};
+    if (before.popped() + n != queue.places()) return false;
+    slot_of(segment).store(0, simt::relaxed);
+    queue.give(block, storage);
+    return true;
+  }
+  template <class Queue, class Storage>
+  bool leave(Queue const& queue, simt::uint32_t segment, unsigned n, Storage const& storage) const {
+    return n != 0 && popped(queue, segment, find(segment, true, storage), n, storage);
   }
 };
 // The way to a segment, where a record is believed whatever segment it is of by now.

@@ -44,6 +44,27 @@ struct go_round {
   }
 };
 
+// Kernel, one thread: a queue that counts 2^31 entries more than it has. A heap of 64 GiB has nearly 2^32 pages of 16 bytes.
+template <class Queue>
+struct count_many_entries {
+  Queue queue;
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned) const {
+    constexpr simt::uint64_t more = simt::uint64_t{1} << 31;
+    // The number of entries lies 1024 bytes behind the queue's first word.
+    simt::atomic_ref<simt::uint64_t> const items{*reinterpret_cast<simt::uint64_t*>(queue.at->queue + 1024)};
+    simt::uint32_t v = 0;
+    unsigned bad = !queue.try_push(5) || !queue.try_push(6) || items.load(simt::relaxed) != 2;
+    items.fetch_add(more, simt::relaxed);
+    bad += queue.queue.size() != more + 2;
+    bad += !queue.try_pop(v) || v != 5 || queue.queue.size() != more + 1;
+    bad += !queue.try_push(7) || queue.queue.size() != more + 2;
+    items.fetch_sub(more, simt::relaxed);
+    bad += !queue.try_pop(v) || v != 6 || !queue.try_pop(v) || v != 7 || queue.try_pop(v);
+    *wrong = bad;
+  }
+};
+
 namespace {
 
 template <class Directory>
@@ -81,6 +102,22 @@ TYPED_TEST(VirtualQueueIn, KeepsFinishedSegments) {
   test::device_array<unsigned> wrong(1);
   gpuheap::launch(1, go_round<pooled_queue<TypeParam, 2, 2, 3>>{memory.queue(), 5000, 7, wrong.data()});
   EXPECT_EQ(wrong.first(), 0u);
+}
+TYPED_TEST(VirtualQueueIn, SharesItsBlocksWithAnother) {
+  EXPECT_EQ((segments_come_and_go<queues_with_one_pool<TypeParam, 64, 4, 4>>(1024, 1024, 10)), "");
+  expect_passes(500, [] { return segments_come_and_go<queues_with_one_pool<TypeParam, 4>>(explored_threads, 16, 4); });
+  expect_passes(1000, [] { return segments_come_and_go<queues_with_one_pool<TypeParam, 2, 4, 4>>(16, 12, 8); });
+}
+TYPED_TEST(VirtualQueueIn, CountsMoreThan2147483647Entries) {
+  queue_memory<pooled_queue<TypeParam, 4>> memory(4);
+  test::device_array<unsigned> wrong(1);
+  gpuheap::launch(1, count_many_entries<pooled_queue<TypeParam, 4>>{memory.queue(), wrong.data()});
+  EXPECT_EQ(wrong.first(), 0u);
+}
+TEST(VirtualQueue, WaitsForTheEarlierLapsOfItsRing) {
+  expect_passes(2000, [] { return segments_come_and_go<queue_of_a_small_ring<array_directory, 2, 8, 0, 4>>(16, 8, 8); });
+  expect_passes(1000, [] { return groups_lose_nothing<queue_of_a_small_ring<array_directory, 2, 8, 2, 8>>(explored_threads, 40, 3); });
+  expect_passes(1000, [] { return segments_come_and_go<queue_of_a_small_ring<array_directory, 4, 8, 1, 2>>(16, 8, 8); });
 }
 // Of an array; in a list, segments go in order, and one value may keep all.
 TEST(VirtualQueue, RefusesNobodyWhoNeedNotBeRefused) {

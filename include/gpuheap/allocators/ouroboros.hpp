@@ -60,9 +60,9 @@
 //     leave in order in both forms. One exchange here takes up to four of them out if the queue uses them again, and links them to the end
 //     of the list together. P-VL's malloc takes at most 0.62 times its original's time from 31,250 requests on, and with 1024 threads up to
 //     1.3 times (docs/decisions/originals.md).
-//   - Headers lie outside of the chunks, so a page is aligned to its size if the region is aligned to it. C: the words of nearby chunks
-//     lie in different cache lines, as headers in the chunks do. Both instances share one pool, in which regions are split and become
-//     whole again.
+//   - Headers lie outside of the chunks, so a page is aligned to its size, or to 256 bytes if it is larger. C: of 128 adjacent chunks, only
+//     four have their words in one cache line; headers in the chunks lie in lines of their own. Both instances share one pool, in which
+//     regions are split and become whole again.
 #pragma once
 
 #include <gpuheap/allocator.hpp>

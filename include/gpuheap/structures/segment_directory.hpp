@@ -1,6 +1,8 @@
 // How a virtual queue (virtual_queue.hpp) finds its segments, and what a segment's block has beside its places.
 //
-//   array_directory   a ring of {number, block}. A segment leaves the ring when its last entry is popped
+//   array_directory   a ring of {number, block}. A segment leaves the ring when its last entry is popped. An empty slot has the number of
+//   the
+//                     lap whose segment comes next, so no segment comes before one of an earlier lap
 //   list_directory    a linked list: each record names the next segment's block. Hints lead to the latest segments at once. A search for
 //                     another segment begins at the first one or at a recently used one. Segments leave in order, the last one only when
 //                     there is a next one. One exchange takes up to four finished segments out, if the queue uses them again
@@ -69,11 +71,12 @@ struct array_directory {
     // relaxed: the store to the slot publishes the segment.
     simt::uint32_t const segment = added().fetch_add(1, simt::relaxed);
     simt::back_off pause;
-    // Ends: the slot holds a segment of an earlier lap. Fewer segments exist than the ring has slots. So a segment later than the one in
-    // the slot has already left the ring, and pushes and pops have got all tickets of the one in the slot. The threads with these tickets
-    // find their segment, and wait for no other thread. Blocking.
+    // Ends: the slot holds a segment of an earlier lap, or another thread is about to store one. Fewer segments exist than the ring has
+    // slots. So a segment later than the one of the earlier lap has already left the ring, and pushes and pops have got all tickets of the
+    // one of the earlier lap. The threads with these tickets wait for no thread but the one that stores it. That thread may wait here too,
+    // for a still earlier lap. Blocking.
     GPUHEAP_NO_UNROLL
-    while (slot(segment).load(simt::relaxed) != 0) pause.wait();
+    while (slot(segment).load(simt::relaxed) != empty_before(segment)) pause.wait();
     // release: publishes the empty places. Pairs with find().
     slot(segment).store(segment_place::of(segment, block).bits, simt::release);
   }
@@ -109,7 +112,7 @@ struct array_directory {
     simt::note_performed();
     segment_record const before{ref{*storage.record(block)}.fetch_add(n, simt::relay)};
     if (before.popped() + n != queue.places()) return false;
-    slot(segment).store(0, simt::relaxed);  // relaxed: an empty slot publishes nothing
+    slot(segment).store(empty_before(segment + capacity), simt::relaxed);  // relaxed: an empty slot publishes nothing
     if (queue.lacks(1) != 0 && queue.may_keep(1)) {
       add(queue, block, storage);
       queue.kept(1);
@@ -117,6 +120,11 @@ struct array_directory {
     }
     queue.give(block, storage);
     return true;
+  }
+
+  // The word of the empty slot that `segment` is the next to take: the number of the lap's first segment, without a block. 0 in lap 0.
+  [[nodiscard]] GPUHEAP_HD simt::uint64_t empty_before(simt::uint32_t segment) const {
+    return simt::uint64_t{segment & ~(capacity - 1)} << 32;
   }
 
  private:
@@ -305,7 +313,9 @@ struct basic_list_directory {
   // stays, and `first` has each value only once. So if the exchange succeeds, the hints and the records were those of these segments.
   template <class Queue, class Storage>
   GPUHEAP_COLD void give_finished(Queue const& queue, Storage storage) const {
-    // Ends: a pass that does not return has moved `first`, or saw that another thread moved it. Lock-free.
+    // Ends: a pass that does not return has moved `first`, or saw that another thread moved it. Or it does not see the segment's number
+    // yet: a segment that was linked together with the one before it can be popped before all threads see the number, which its linker has
+    // stored. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
       // consume: orders the accesses to the segment's words.
@@ -313,7 +323,7 @@ struct basic_list_directory {
       if (first.none()) return;  // other threads have moved `first`, and vacated the queue
       // relay: comes after the pops, and passes on that this thread has moved `first`.
       segment_record const seen{ref{*storage.record(first.block())}.fetch_add(0, simt::relay)};
-      // Loads that wait for no other load are under way together. relaxed: the load of `first` has acquired this segment's number.
+      // Loads that wait for no other load are under way together. relaxed: if this is not the segment's number, the pass is repeated.
       simt::uint64_t const number = ref{*storage.number(first.block())}.load(simt::relaxed);
       segment_place others[most_at_once];
       for (unsigned i = 1; i != most_at_once; ++i) {

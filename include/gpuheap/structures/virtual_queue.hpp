@@ -23,8 +23,8 @@
 //
 // A directory (segment_directory.hpp) finds a segment. A segment stays while a thread has a ticket of it that is not popped. A thread with
 // a ticket therefore finds its segment. If the directory does not contain the segment yet, the thread waits for the thread that adds it. In
-// list_directory the adding thread waits for no thread. In array_directory it waits for threads that remove an older segment from the same
-// slot of the ring, and these wait for no other thread.
+// list_directory the adding thread waits for no thread. In array_directory it waits for threads that add or remove an older segment of the
+// same slot of the ring. These wait at most for threads that add or remove still older segments.
 //
 // Waiting: a pop waits for the push of its ticket. That push has claimed room, and waits at most for the thread that adds its segment. A
 // push without room waits for threads that add segments. Order: the pop of a value is a `consume` exchange (simt/atomic.hpp), so memory
@@ -79,7 +79,7 @@ class virtual_queue {
       ref{place(block, ticket, storage)}.store(value, simt::release);
     }
     simt::sync_warp(group.mask);
-    if (got != 0 && group.leads()) ref{*word(items_at)}.fetch_add(got, simt::relaxed);  // relaxed: a pop waits for the value
+    if (got != 0 && group.leads()) items().fetch_add(got, simt::relaxed);  // relaxed: a pop waits for the value
     return got;
   }
 
@@ -105,7 +105,7 @@ class virtual_queue {
       ref{place(block, ticket, storage)}.store(value + i, simt::release);
     }
     simt::sync_warp(group.mask);
-    if (got != 0 && group.leads()) ref{*word(items_at)}.fetch_add(got, simt::relaxed);  // relaxed: a pop waits for the value
+    if (got != 0 && group.leads()) items().fetch_add(got, simt::relaxed);  // relaxed: a pop waits for the value
     return got;
   }
 
@@ -116,7 +116,7 @@ class virtual_queue {
     simt::uint64_t first = 0;
     unsigned got = 0;
     if (group.leads()) {
-      got = claim(*word(items_at), wanted);
+      got = claim(wanted);
       if (got != 0)
         first = ref64{*word<simt::uint64_t>(head_at)}.fetch_add(got, simt::relaxed);  // relaxed: the accesses to the places give the order
     }
@@ -193,7 +193,7 @@ class virtual_queue {
   // The number of entries that no pop has claimed, as this load sees it. While no push or pop is under way, it is the number of all
   // entries.
   [[nodiscard]] GPUHEAP_FN unsigned size() const {
-    auto const n = static_cast<int>(ref{*word(items_at)}.load(simt::relaxed));
+    auto const n = static_cast<long long>(items().load(simt::relaxed));
     return n > 0 ? static_cast<unsigned>(n) : 0;
   }
   // The k-th entry, k < size(). Only while no push or pop is under way, so the loads are relaxed.
@@ -212,22 +212,24 @@ class virtual_queue {
   static_assert(sizeof(batch_semaphore::words) <= items_at);
 
   [[nodiscard]] GPUHEAP_FN batch_semaphore room() const { return {word<batch_semaphore::words>(room_at)}; }
-  // Subtracts up to `wanted` from a count, and returns how much: less than `wanted` only if the count was lower. No load comes first, since
+  // 64 bits, since the number may be negative for a moment, and a heap of 64 GiB may have nearly 2^32 free pages in one queue.
+  [[nodiscard]] GPUHEAP_FN ref64 items() const { return ref64{*word<simt::uint64_t>(items_at)}; }
+  // Subtracts up to `wanted` from `items`, and returns how much: less than `wanted` only if there were fewer. No load comes first, since
   // the entries are mostly there. A thread that polls calls size() before.
-  [[nodiscard]] GPUHEAP_FN static unsigned claim(simt::uint32_t& count, unsigned wanted) {
-    ref const there{count};
+  [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned wanted) const {
+    ref64 const there = items();
     // relaxed, all: the count only limits the number of pops.
     unsigned got = 0;
     // Ends: the loop is repeated only if the count was positive after this thread had added its rest again: another thread's push or pop
     // has ended meanwhile. Lock-free.
     GPUHEAP_NO_UNROLL
     while (true) {
-      auto const before = static_cast<int>(there.fetch_sub(wanted, simt::relaxed));
-      if (before >= static_cast<int>(wanted)) return got + wanted;
+      auto const before = static_cast<long long>(there.fetch_sub(wanted, simt::relaxed));
+      if (before >= static_cast<long long>(wanted)) return got + wanted;
       unsigned const some = before > 0 ? static_cast<unsigned>(before) : 0;
       got += some;
       wanted -= some;
-      if (static_cast<int>(there.fetch_add(wanted, simt::relaxed) + wanted) <= 0) return got;
+      if (static_cast<long long>(there.fetch_add(wanted, simt::relaxed) + wanted) <= 0) return got;
     }
   }
   // Called by all lanes of a group whose leader has claimed room for `got` of `wanted` values. Claims room for the others, and adds

@@ -22,7 +22,7 @@ struct ouroboros_config {
   unsigned stacked_classes = 2;  // classes of the second instance: pages of twice and four times a chunk. Its chunk is its largest page
   unsigned static_places = 1u << 23;  // the most places of a static ring of pages
   unsigned backing_percent = 20;      // percent of the heap for the backing, which serves requests of more than the largest page
-  unsigned kept_share = 1024;  // a virtual queue keeps finished segments up to this part of all chunks, instead of giving them to the pool
+  unsigned kept_share = 1024;  // a virtual queue keeps one finished segment for this many chunks of the heap, instead of giving all away
 };
 
 namespace ouro {
@@ -92,6 +92,7 @@ struct layout {
   static constexpr size_t largest_bytes = size_t{Config.smallest_page_bytes} << (num_classes - 1);
   static_assert(simt::popcount(chunk_bytes) == 1 && simt::popcount(Config.smallest_page_bytes) == 1);
   static_assert(Config.smallest_page_bytes >= 16 && chunk_bytes >= 256 && most_pages <= 4096 && lg_region <= 6 && num_classes <= 32);
+  static_assert(Config.kept_share != 0);
   // The most chunks of a heap. If queues hold pages, a page is one number of 32 bits, as published, and none of the numbers is no_block.
   static constexpr size_t most_chunks = (size_t{1} << (Holds == queue_of::pages ? 32 - lg_pages : 31)) - region_chunks;
 
@@ -189,12 +190,12 @@ struct layout {
   [[nodiscard]] GPUHEAP_HD char* queue_memory(unsigned q) const { return queues + q * queue_bytes(max_chunks); }
 
 #if GPUHEAP_HAS_HOST
-  // ---- host: | state | trees | queues | the words of each chunk | chunks |, each part aligned to 256 bytes. The parts before the words
-  // are usable from the start
+  // ---- host: | state | trees | queues | a group of words | the other words of each chunk | chunks |, each part aligned to 256 bytes. The
+  // parts before later_words are usable from the start
 
   // Calls part(pointer, bytes of each chunk, bytes in all) for each array, in order. The words of the first n chunks lie among the first
-  // n + words_of_group words, and no word beyond them is one of these chunks. So the words of a group are there from the start, and each
-  // chunk brings the memory of one more word.
+  // n + words_of_group - 1 words. So the words of a group are there from the start, each chunk brings the memory of one more word, and
+  // a heap that grows clears no word of an older chunk.
   template <class F>
   void for_each_part(F part) {
     auto const n = max_chunks;
