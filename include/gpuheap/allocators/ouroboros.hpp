@@ -22,7 +22,8 @@
 // Larger:    a request of more than the largest page goes to the backing, as published. A fifth of the heap is the backing's.
 // Reuse:     P: a freed page serves its page size. Chunks all of whose pages are spare (neither live nor in a queue), and the storage of
 //            queues, serve any size. C: a chunk without a live page serves any size, regions included: if the pool is empty, malloc
-//            searches for such a chunk (state.hpp says why that is safe).
+//            searches for such a chunk (state.hpp says why that is safe). A queue keeps the segments that it uses again, at most a
+//            thousandth of all chunks, even if the pool is empty.
 // Progress:  malloc is blocking. It may wait for threads that bring chunks, that hold a chunk's entry, or that are between ticket and place
 //            of a queue. Each of these waits at most for an older ticket's thread. free is blocking: it may wait for a thread between
 //            ticket and place of a queue. malloc returns nullptr if there is no unit, the pool is empty, and no chunk is moving between a
