@@ -254,7 +254,7 @@ class Silent:
         return lambda *_: None
 
 
-def test_the_runner_takes_under_a_third_of_a_second_for_a_case_in_a_table_of_twenty_thousand_rows(
+def test_a_run_of_six_cases_costs_the_runner_a_few_reads_of_a_table_of_twenty_thousand_rows(
     checkout: Checkout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files beside the processes: rows of an earlier run are taken out, new ones written and found again."""
@@ -276,6 +276,9 @@ def test_the_runner_takes_under_a_third_of_a_second_for_a_case_in_a_table_of_twe
     facts = {"gpu": {"name": "NVIDIA H200"}, "builds": {executable.identity(): {}}, "sweeps": {"whole": known}}
     (checkout.gpu_table.parent / "environment.json").write_text(json.dumps(facts))
     before = time.process_time()
+    read_table(checkout.gpu_table.with_name("whole.csv"))
+    reading = time.process_time() - before
+    before = time.process_time()
     outcome = carry_out(
         plan,
         request,
@@ -288,4 +291,4 @@ def test_the_runner_takes_under_a_third_of_a_second_for_a_case_in_a_table_of_twe
     )  # type: ignore[arg-type]
     seconds = time.process_time() - before
     assert outcome.measured == plan.num_points
-    assert seconds / len(plan.sweeps) < 0.3
+    assert seconds < 4 * reading  # about half a second each on a slow core; a read for each case makes it 7 and more
