@@ -3,7 +3,7 @@
 //   M. Winter, D. Mlakar, M. Parger, M. Steinberger, "Ouroboros: Virtualized Queues for Dynamic Memory Management on GPUs", ICS 2020.
 //
 //   room     the number of places of existing segments that no push has claimed: a batch semaphore, whose batches are segments
-//   items    the number of entries that no pop has claimed
+//   items    the entries that no pop has claimed: a count as in batch_semaphore.hpp, of units that no thread makes
 //   tail     the number of tickets that pushes have got                       head    the number of tickets that pops have got
 //   ticket   ticket t stands for place t % places of segment t / places. A place serves one push and one pop
 //   record   of a segment's block: {block of the next segment + 1 : 32, entries popped : 32}, and the segment's number and queue. It lies
@@ -79,7 +79,7 @@ class virtual_queue {
       ref{place(block, ticket, storage)}.store(value, simt::release);
     }
     simt::sync_warp(group.mask);
-    if (got != 0 && group.leads()) items().fetch_add(got, simt::relaxed);  // relaxed: a pop waits for the value
+    if (got != 0 && group.leads()) items().release(got);  // a pop waits for the value
     return got;
   }
 
@@ -105,7 +105,7 @@ class virtual_queue {
       ref{place(block, ticket, storage)}.store(value + i, simt::release);
     }
     simt::sync_warp(group.mask);
-    if (got != 0 && group.leads()) items().fetch_add(got, simt::relaxed);  // relaxed: a pop waits for the value
+    if (got != 0 && group.leads()) items().release(got);  // a pop waits for the value
     return got;
   }
 
@@ -116,7 +116,7 @@ class virtual_queue {
     simt::uint64_t first = 0;
     unsigned got = 0;
     if (group.leads()) {
-      got = claim(wanted);
+      got = items().try_acquire(wanted);
       if (got != 0)
         first = ref64{*word<simt::uint64_t>(head_at)}.fetch_add(got, simt::relaxed);  // relaxed: the accesses to the places give the order
     }
@@ -193,7 +193,7 @@ class virtual_queue {
   // The number of entries that no pop has claimed, as this load sees it. While no push or pop is under way, it is the number of all
   // entries.
   [[nodiscard]] GPUHEAP_FN unsigned size() const {
-    auto const n = static_cast<long long>(items().load(simt::relaxed));
+    long long const n = items().available();
     return n > 0 ? static_cast<unsigned>(n) : 0;
   }
   // The k-th entry, k < size(). Only while no push or pop is under way, so the loads are relaxed.
@@ -209,29 +209,11 @@ class virtual_queue {
   // The words lie apart, because all threads of a device may push and pop at once. If the words lay in one cache line, one slice of the L2
   // would serve all their atomics one after the other.
   static constexpr unsigned room_at = 0, items_at = 1024, head_at = 2048, tail_at = 3072, segments_at = 3584, state_bytes = 4096;
-  static_assert(sizeof(batch_semaphore::words) <= items_at);
+  static_assert(sizeof(batch_semaphore::words) <= items_at && sizeof(batch_semaphore::words) <= head_at - items_at);
 
   [[nodiscard]] GPUHEAP_FN batch_semaphore room() const { return {word<batch_semaphore::words>(room_at)}; }
-  // 64 bits, since the number may be negative for a moment, and a heap of 64 GiB may have nearly 2^32 free pages in one queue.
-  [[nodiscard]] GPUHEAP_FN ref64 items() const { return ref64{*word<simt::uint64_t>(items_at)}; }
-  // Subtracts up to `wanted` from `items`, and returns how much: less than `wanted` only if there were fewer. No load comes first, since
-  // the entries are mostly there. A thread that polls calls size() before.
-  [[nodiscard]] GPUHEAP_FN unsigned claim(unsigned wanted) const {
-    ref64 const there = items();
-    // relaxed, all: the count only limits the number of pops.
-    unsigned got = 0;
-    // Ends: the loop is repeated only if the count was positive after this thread had added its rest again: another thread's push or pop
-    // has ended meanwhile. Lock-free.
-    GPUHEAP_NO_UNROLL
-    while (true) {
-      auto const before = static_cast<long long>(there.fetch_sub(wanted, simt::relaxed));
-      if (before >= static_cast<long long>(wanted)) return got + wanted;
-      unsigned const some = before > 0 ? static_cast<unsigned>(before) : 0;
-      got += some;
-      wanted -= some;
-      if (static_cast<long long>(there.fetch_add(wanted, simt::relaxed) + wanted) <= 0) return got;
-    }
-  }
+  // The entries that no pop has claimed. No thread makes such units.
+  [[nodiscard]] GPUHEAP_FN batch_semaphore items() const { return {word<batch_semaphore::words>(items_at)}; }
   // Called by all lanes of a group whose leader has claimed room for `got` of `wanted` values. Claims room for the others, and adds
   // segments for them. Returns to the leader the number of values that have room, which is less than all only if no segment can be added.
   template <class Storage>
