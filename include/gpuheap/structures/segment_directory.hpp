@@ -1,8 +1,7 @@
 // How a virtual queue (virtual_queue.hpp) finds its segments, and what a segment's block has beside its places.
 //
-//   array_directory   a ring of {number, block}. A segment leaves the ring when its last entry is popped. An empty slot has the number of
-//   the
-//                     lap whose segment comes next, so no segment comes before one of an earlier lap
+//   array_directory   a ring of {number, block}. A segment leaves the ring when its last entry is popped. An empty slot names the lap whose
+//                     segment comes next, so no segment comes before one of an earlier lap
 //   list_directory    a linked list: each record names the next segment's block. Hints lead to the latest segments at once. A search for
 //                     another segment begins at the first one or at a recently used one. Segments leave in order, the last one only when
 //                     there is a next one. One exchange takes up to four finished segments out, if the queue uses them again
