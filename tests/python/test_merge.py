@@ -118,31 +118,32 @@ def test_a_folder_that_began_as_a_copy_brings_only_what_was_measured_there(tmp_p
     suite = load_suites(Layout(REPOSITORY))["programs"]
     cases = list(suite.cases)[:2]
 
-    def write(folder: Path, builds: dict[str, str], times: dict[str, float]) -> None:
+    def write(folder: Path, builds: dict[str, str], times: dict[str, float], modes: tuple[str, ...] = ("plain", "unified")) -> None:
         folder.mkdir()
         for case in cases:
             result = PointResult("ok", "", (Measurement("total_ms", "ms", (times[case],) * 3),))
-            for mode in ("plain", "unified"):
+            for mode in modes:
                 Table(folder / "programs.csv").append(rows_of("programs", case, mode, "cuda", make_point({}), "", result))
         facts = {
             "gpu": {"name": "NVIDIA H200"},
             "date": max(builds.values()),
             "builds": {f"b{date}": {"date": date} for date in builds.values()},
-            "sweeps": {"programs": {case: dict.fromkeys(("plain", "unified"), f"b{builds[case]}") for case in cases}},
+            "sweeps": {"programs": {case: dict.fromkeys(modes, f"b{builds[case]}") for case in cases}},
         }
         (folder / "environment.json").write_text(json.dumps(facts))
 
     write(tmp_path / "here", {cases[0]: "1", cases[1]: "1"}, dict.fromkeys(cases, 1.0))
     write(tmp_path / "first", {cases[0]: "2", cases[1]: "1"}, {cases[0]: 2.0, cases[1]: 1.0})
-    write(tmp_path / "second", {cases[0]: "1", cases[1]: "3"}, {cases[0]: 1.0, cases[1]: 3.0})
+    # A mode more, of a build before: it would stand beside modes of another build.
+    write(tmp_path / "second", {cases[0]: "1", cases[1]: "3"}, {cases[0]: 1.0, cases[1]: 3.0}, ("plain", "unified", "device"))
     suites = load_suites(Layout(REPOSITORY))
     merge(tmp_path / "first", tmp_path / "here", suites)
     merged = merge(tmp_path / "second", tmp_path / "here", suites)
     assert merged.left == [f"programs/{cases[0]}: measured before those here, which --anew drops"]
     found = {(row.case, row.allocator): row.statistics.median for row in read_table(tmp_path / "here" / "programs.csv") if row.statistics}
-    assert found == {(case, mode): value for case, value in zip(cases, (2.0, 3.0), strict=True) for mode in ("plain", "unified")}
+    assert found == {(cases[0], mode): 2.0 for mode in ("plain", "unified")} | {(cases[1], mode): 3.0 for mode in ("plain", "unified", "device")}
     builds = json.loads((tmp_path / "here" / "environment.json").read_text())["sweeps"]["programs"]
-    assert builds == {cases[0]: dict.fromkeys(("plain", "unified"), "b2"), cases[1]: dict.fromkeys(("plain", "unified"), "b3")}
+    assert builds == {cases[0]: dict.fromkeys(("plain", "unified"), "b2"), cases[1]: dict.fromkeys(("plain", "unified", "device"), "b3")}
 
 
 def test_a_table_of_several_builds_is_left(two: Checkout) -> None:

@@ -98,10 +98,16 @@ def _of_one_build(theirs: list[Row], ours: list[Row], here: Environment, there: 
 def _together(theirs: list[Row], ours: list[Row], here: Environment, there: Environment, merged: Merged, anew: bool) -> list[Row]:
     """The rows of the merged table. Records in `here` the build of each sweep."""
     kept = _by_sweep(ours)
-    before: dict[str, None] = {}  # the cases of which `ours` has later sweeps
+    swept = _by_sweep(theirs)
+    # The builds in `theirs` that are left out of a case because `ours` has a later one there: with all their sweeps, so that a case has rows of one build.
+    before = {
+        (case, build)
+        for suite, case, allocator in swept.keys() & kept.keys()
+        if (build := there.build_of(suite, case, allocator)) and not anew and here.is_later(here.build_of(suite, case, allocator), build)
+    }
     gone: set[Key] = set()
     taken: list[Row] = []
-    for (suite, case, allocator), rows in _by_sweep(theirs).items():
+    for (suite, case, allocator), rows in swept.items():
         build = there.build_of(suite, case, allocator)
         if build is None:
             merged.left.append(f"{suite}/{case} {allocator}: {there.path} does not name its build")
@@ -112,15 +118,15 @@ def _together(theirs: list[Row], ours: list[Row], here: Environment, there: Envi
         if not same and not anew and len(new) < len(old):
             merged.left.append(f"{suite}/{case} {allocator}: {len(new)} points, and there are {len(old)} of another build here, which --anew drops")
             continue
-        if old and not same and not anew and here.is_later(here.build_of(suite, case, allocator), build):
-            before[f"{suite}/{case}"] = None
+        if (case, build) in before:
             continue
         gone |= new if same else old
         taken += rows
         here.measured_by(suite, case, allocator, build)
         merged.points[suite] = merged.points.get(suite, 0) + len(new)
     if before:
-        merged.left.append(f"{', '.join(before)}: measured before those here, which --anew drops")
+        cases = dict.fromkeys(f"{suite}/{case}" for suite, case, allocator in swept if (case, there.build_of(suite, case, allocator)) in before)
+        merged.left.append(f"{', '.join(cases)}: measured before those here, which --anew drops")
     return [row for row in ours if row.key not in gone] + taken
 
 
