@@ -9,7 +9,8 @@
 #include <cstdint>
 #endif
 
-struct CUstream_st;  // what a cudaStream_t points to
+// What a cudaStream_t points to.
+struct CUstream_st;
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
