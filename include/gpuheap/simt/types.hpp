@@ -71,6 +71,7 @@ inline constexpr memory_order seq_cst = memory_order::seq_cst;
 // included.
 enum class scope { block, device, system };
 
+#if GPUHEAP_HAS_HOST
 namespace detail {
 template <class Stream>
 concept has_stream = __is_class(Stream) && requires(Stream const& stream) {
@@ -79,6 +80,7 @@ concept has_stream = __is_class(Stream) && requires(Stream const& stream) {
 template <class Stream>
 concept is_stream = __is_class(Stream) && !has_stream<Stream> && convertible_to<Stream const&, CUstream_st*>;
 }  // namespace detail
+#endif
 
 // @brief A CUDA stream or a stream of the simulator. Null is the default stream.
 //
@@ -87,6 +89,7 @@ concept is_stream = __is_class(Stream) && !has_stream<Stream> && convertible_to<
 struct stream_ref {
   void* native = nullptr;
 
+#if GPUHEAP_HAS_HOST
   constexpr stream_ref() = default;
   // NOLINTBEGIN(google-explicit-constructor): heap.check(stream)
   constexpr stream_ref(decltype(nullptr)) {}
@@ -97,6 +100,7 @@ struct stream_ref {
   template <detail::is_stream Stream>
   constexpr stream_ref(Stream const& stream) : native{static_cast<CUstream_st*>(stream)} {}
   // NOLINTEND(google-explicit-constructor)
+#endif
 };
 
 // The parameters of a launch. `block_threads`: threads of a block, 1..1024. `cooperative`: all threads are resident at once, so that any
