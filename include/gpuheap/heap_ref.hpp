@@ -254,6 +254,8 @@ class heap_ref {
   // @return the object, or nullptr when nothing fits; then no constructor runs
   template <class T, class... Args>
   [[nodiscard]] GPUHEAP_HD T* create(Args&&... args) const {
+    static_assert(!simt::is_array_v<T>,
+                  "gpuheap: create<T>() makes one object: memory for an array comes from malloc(count * sizeof(element))");
     if constexpr (simt::compiles_device_code) {
       void* p;
       if constexpr (alignof(T) <= Allocator::traits.min_alignment) {
@@ -276,6 +278,7 @@ class heap_ref {
   // @return as free()
   template <class T>
   GPUHEAP_HD free_status destroy(T* p) const {
+    static_assert(!simt::is_same_v<simt::remove_cvref_t<T>, void>, "gpuheap: destroy(p) needs the object's type: free(p) takes a void*");
     if constexpr (simt::compiles_device_code) {
       if (p == nullptr) return free_status::null;
       p->~T();

@@ -40,6 +40,11 @@ def __getattr__(name: str) -> object:
     return getattr(importlib.import_module(f"gpuheap.{_PUBLIC[name]}"), name)
 
 
+def __dir__() -> list[str]:
+    """The names that a prompt or a notebook completes."""
+    return sorted({*globals(), *__all__})
+
+
 def _version() -> str:
     """The version in version.hpp of the checkout or the installed package; without that header, the version in the package's metadata."""
     package = Path(__file__).resolve().parent

@@ -26,13 +26,20 @@ def unknown_name(kind: str, name: str, known: Iterable[str], where: str = "") ->
     names = sorted(set(known))
     name = name if len(name) <= 80 else f"{name[:77]}..."
     said = f"unknown {kind} '{name}'{where and f' {where}'}"
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.55)
-    near += [other for other in names if other not in near and name and (other.startswith(name) or name.startswith(other))]
-    if near:
-        return UserError(f"{said}: did you mean {_one_of(near)}?")
+    meant = did_you_mean(name, names)
+    if meant:
+        return UserError(f"{said}: {meant}")
     if names:
         return UserError(f"{said}: there are {', '.join(names)}")
     return UserError(f"{said}: there are none")
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The question for a name that is similar to known ones, or "" if no name is."""
+    names = sorted(set(known))
+    near = difflib.get_close_matches(name, names, n=3, cutoff=0.55)
+    near += [other for other in names if other not in near and name and (other.startswith(name) or name.startswith(other))]
+    return f"did you mean {_one_of(near)}?" if near else ""
 
 
 def _one_of(names: list[str]) -> str:

@@ -72,7 +72,7 @@ def test_import_reads_nothing_heavy(installed: Path) -> None:
     ("call", "text"),
     [
         ("Heap()", "a heap is made from one of size, growth and buffer, and none was given"),
-        ("Heap('1 GiB', buffer=(0, 0))", "and size and buffer was given"),
+        ("Heap('1 GiB', buffer=(0, 0))", "and size and buffer were given"),
         ("Heap('many')", "size: 'many' is not a size"),
         ("Heap('1 GiB', memory='host')", "memory='host' was asked for: the kinds of memory are device, managed, pinned"),
         (

@@ -174,3 +174,14 @@ def test_cmake(block, tmp_path):
 @named(of("toml", "json", "python"))
 def test_data(block):
     {"toml": tomllib.loads, "json": json.loads, "python": lambda text: compile(text, block.name, "exec")}[block.language](block.text)
+
+
+def test_the_suite_of_the_page_on_suites_loads(tmp_path):
+    """The blocks with [suite]: each is a whole file. Its points are those that the file names."""
+    from gpuheap.formats.suites import load_suite
+
+    suites = [block for block in of("toml") if block.text.startswith("[suite]")]
+    assert suites
+    for block in suites:
+        (tmp_path / "quick.toml").write_text(block.text)
+        assert load_suite(tmp_path / "quick.toml").cases["alloc_single"]["cuda"].bounds

@@ -66,6 +66,7 @@ TEST(Size, ComesFromTheEnvironment) {
   EXPECT_EQ(from_environment("64K"), 64_KiB);
   EXPECT_EQ(from_environment("64KiB"), 64_KiB);
   EXPECT_EQ(from_environment("2T"), 2048_GiB);
+  for (char const* spelt : {"3g", "3gb", "3GB", "3 gib", "3 Gi"}) EXPECT_EQ(from_environment(spelt), 3_GiB) << spelt;
   EXPECT_EQ(from_environment("25%"), 16_MiB);
 }
 
@@ -86,7 +87,7 @@ TEST(Size, OfAHeapFollowsTheEnvironment) {
 
 TEST(Size, RefusesOtherTextsAndQuotesThem) {
   for (char const* bad :
-       {"much", "12 parsecs", "-5", "0", "1e400", "110%", "0%", "GiB", "5 GiBi", "nan", "inf", "99999999999999999999", "8GB "}) {
+       {"much", "12 parsecs", "-5", "0", "1e400", "110%", "0%", "GiB", "5 GiBi", "5 BG", "nan", "inf", "99999999999999999999", "8GB "}) {
     environment const set{bad};
     std::string const text = text_of_error([] { (void)heap_size::from_environment(); });
     EXPECT_TRUE(says(text, std::string("GPUHEAP_BYTES is \"") + bad + "\"")) << bad;

@@ -276,8 +276,11 @@ def subject_breaches(subject: str) -> list[Breach]:
 
 
 def type_names(path: str, text: str) -> list[Breach]:
-    """Types and concepts whose names are not snake_case. Template parameters, which a `,` or `>` follows, are CamelCase."""
-    declares = re.compile(r"\s*(?:class|struct|union|enum class|enum|concept) (?:alignas\([^)]*\) )?(\w+)\b(?! = [\w:]+[,>])")
+    """Types and concepts whose names are not snake_case. Template parameters, which a `,` or `>` follows, are CamelCase.
+
+    A declaration without a body is left to the place of the body, which may be another library.
+    """
+    declares = re.compile(r"\s*(?:class|struct|union|enum class|enum|concept) (?:alignas\([^)]*\) )?(\w+)\b(?! = [\w:]+[,>]|;)")
     return [
         Breach(path, n, f"a type's name is snake_case: {match[1]}")
         for n, line in enumerate(without_comments_and_strings(text).splitlines(), 1)

@@ -99,6 +99,7 @@ def test_subjects():
 
 def test_type_names():
     text = "struct good_name {};\ntemplate <class Key>\nclass BadName {};\n// struct InComment {};\n  enum class Worse { a };\nconcept Bad = true;\n"
+    text += "struct CUelsewhere;\n"
     assert lines(rules.type_names("x.hpp", text)) == [3, 5, 6]
 
 

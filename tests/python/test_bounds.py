@@ -131,7 +131,7 @@ def test_a_mistake_in_a_bound_is_named(tmp_path: Path, bounds: str, complaint: s
 
 
 def test_bounds_without_an_allocator_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"suite.bounds.of names no allocator"):
+    with pytest.raises(UserError, match=r"cases have bounds, and suite.bounds.of names no allocator: write bounds = \{ of = "):
         suite_with(tmp_path, '[{ metric = "malloc_us", must = 20 }]', of="[]")
 
 

@@ -150,8 +150,11 @@ def test_an_executable_that_cannot_describe_itself(checkout: Checkout, error_lin
 
 def test_an_executable_that_lacks_a_case_of_the_suite(checkout: Checkout, error_line: ErrorLine) -> None:
     suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
-    suite.write_text(suite.read_text().replace('"churn"', '"larson"'))
+    said = suite.read_text()
+    suite.write_text(said.replace('"churn"', '"larson"'))
     assert "has no case 'larson' of suite 'mini': build it again" in error_line(checkout.gpuheap("bench", "mini"))
+    suite.write_text(said.replace('"churn"', '"chrun"'))
+    assert "has no case 'chrun' of suite 'mini': did you mean 'churn'? If not, build it again" in error_line(checkout.gpuheap("bench", "mini"))
 
 
 @pytest.mark.parametrize("arguments", [["bench", "mini"], ["merge", "."]])

@@ -1,6 +1,7 @@
 // The host side: memory, copies, streams, clocks, facts, errors; and the bit helpers.
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "kernels.hpp"
@@ -50,6 +51,33 @@ TEST(Runtime, StreamsAndStopwatch) {
   simt::synchronize_device();
   for (unsigned i = 0; i < 1000; ++i) EXPECT_EQ(data[i], i);
   simt::destroy_stream(stream);
+}
+
+// Streams of other libraries: one with get(), as cuda::stream_ref, and one that converts, as rmm::cuda_stream_view.
+struct stream_with_get {
+  CUstream_st* native;
+  [[nodiscard]] CUstream_st* get() const { return native; }
+};
+struct stream_that_converts {
+  CUstream_st* native;
+  operator CUstream_st*() const { return native; }  // NOLINT(google-explicit-constructor)
+};
+
+TEST(Runtime, StreamsOfOtherLibrariesConvert) {
+  int some = 0;
+  void* const where = &some;  // never used as a stream
+  auto* const native = static_cast<CUstream_st*>(where);
+  auto const taken = [](simt::stream_ref stream) { return stream.native; };
+  EXPECT_EQ(taken(native), where);
+  EXPECT_EQ(taken(where), where);
+  EXPECT_EQ(taken({native}), where);
+  EXPECT_EQ(taken(stream_with_get{native}), where);
+  EXPECT_EQ(taken(stream_that_converts{native}), where);
+  EXPECT_EQ(taken({}), nullptr);
+  EXPECT_EQ(taken(nullptr), nullptr);
+  EXPECT_EQ(simt::launch_config{.stream = native}.stream.native, where);
+  static_assert(!std::is_convertible_v<int*, simt::stream_ref> && !std::is_convertible_v<std::size_t, simt::stream_ref>);
+  static_assert(std::is_trivially_copyable_v<simt::stream_ref>);
 }
 
 TEST(Runtime, DescribesTheDevice) {

@@ -42,6 +42,7 @@ class heap_size {
   }
 
   // @brief The size in the environment variable GPUHEAP_BYTES: "8589934592", "8GiB", "1.5 GiB", "512M", or "40%" of the free memory.
+  // All units are powers of 1024, in capital or small letters.
   // Without the variable: default_bytes, or half of the free memory if that is less.
   // @throws gpuheap::error if the text is none of these
   [[nodiscard]] static heap_size from_environment() {
@@ -83,17 +84,18 @@ class heap_size {
     if (!has_digits || !(value > 0)) throw refuse();
     // Ends: at the end of the blanks.
     while (*at == ' ') ++at;
-    std::string const unit{at};
+    std::string unit{at};
+    for (char& c : unit) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     if (unit == "%") {
       if (value > 100) throw refuse();
       return fraction_of_free(value / 100);
     }
     int shift = -1;
     if (unit.empty() || unit == "B") shift = 0;
-    if (unit == "KiB" || unit == "K") shift = 10;
-    if (unit == "MiB" || unit == "M") shift = 20;
-    if (unit == "GiB" || unit == "G") shift = 30;
-    if (unit == "TiB" || unit == "T") shift = 40;
+    for (int power = 1; power <= 4; ++power) {
+      std::string const letter(1, "KMGT"[power - 1]);
+      if (unit == letter || unit == letter + "B" || unit == letter + "I" || unit == letter + "IB") shift = 10 * power;
+    }
     if (shift < 0) throw refuse();
     double const bytes = value * static_cast<double>(simt::uint64_t{1} << shift);
     constexpr double too_many = static_cast<double>(simt::uint64_t{1} << 63);

@@ -65,6 +65,13 @@ inline constexpr bool is_pointer = false;
 template <class T>
 inline constexpr bool is_pointer<T*> = true;
 
+template <class T>
+inline constexpr bool is_array = false;
+template <class T>
+inline constexpr bool is_array<T[]> = true;
+template <class T, decltype(sizeof 0) Count>
+inline constexpr bool is_array<T[Count]> = true;
+
 template <class T, class... Others>
 inline constexpr bool is_one_of = (is_same<T, Others> || ...);
 }  // namespace detail
@@ -88,6 +95,9 @@ inline constexpr bool is_same_v = detail::is_same<A, B>;
 // Whether T is a pointer to an object or to a function. A pointer that is itself const or volatile does not count.
 template <class T>
 inline constexpr bool is_pointer_v = detail::is_pointer<T>;
+// Whether T is an array.
+template <class T>
+inline constexpr bool is_array_v = detail::is_array<T>;
 // Whether T is Base or derived from it.
 template <class Base, class T>
 inline constexpr bool is_base_of_v = __is_base_of(Base, T);

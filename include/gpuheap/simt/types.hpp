@@ -9,6 +9,9 @@
 #include <cstdint>
 #endif
 
+// What a cudaStream_t points to.
+struct CUstream_st;
+
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 namespace simt {
@@ -68,9 +71,36 @@ inline constexpr memory_order seq_cst = memory_order::seq_cst;
 // included.
 enum class scope { block, device, system };
 
-// A CUDA stream or a stream of the simulator. Null is the default stream.
+#if GPUHEAP_HAS_HOST
+namespace detail {
+template <class Stream>
+concept has_stream = __is_class(Stream) && requires(Stream const& stream) {
+  { stream.get() } -> same_as<CUstream_st*>;
+};
+template <class Stream>
+concept is_stream = __is_class(Stream) && !has_stream<Stream> && convertible_to<Stream const&, CUstream_st*>;
+}  // namespace detail
+#endif
+
+// @brief A CUDA stream or a stream of the simulator. Null is the default stream.
+//
+// A cudaStream_t converts to it, and so do streams of other libraries that have get() or convert to cudaStream_t, such as cuda::stream_ref
+// and rmm::cuda_stream_view. The caller keeps the stream alive.
 struct stream_ref {
   void* native = nullptr;
+
+#if GPUHEAP_HAS_HOST
+  constexpr stream_ref() = default;
+  // NOLINTBEGIN(google-explicit-constructor): heap.check(stream)
+  constexpr stream_ref(decltype(nullptr)) {}
+  template <class T>
+  requires(is_same_v<T, void> || is_same_v<T, CUstream_st>) constexpr stream_ref(T* stream) : native{stream} {}
+  template <detail::has_stream Stream>
+  constexpr stream_ref(Stream const& stream) : native{stream.get()} {}
+  template <detail::is_stream Stream>
+  constexpr stream_ref(Stream const& stream) : native{static_cast<CUstream_st*>(stream)} {}
+  // NOLINTEND(google-explicit-constructor)
+#endif
 };
 
 // The parameters of a launch. `block_threads`: threads of a block, 1..1024. `cooperative`: all threads are resident at once, so that any

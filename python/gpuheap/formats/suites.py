@@ -153,7 +153,7 @@ def load_suite(path: Path) -> Suite:
     bounds = toml_checks.table(suite.get("bounds", {}), path, "suite.bounds", _BOUNDS_KEYS)
     bounds_of = toml_checks.names(bounds.get("of", []), path, "suite.bounds.of")
     if not bounds_of and any(case.bounds for backends in cases.values() for case in backends.values()):
-        raise UserError(f"{path}: suite.bounds.of names no allocator that the cases' bounds are for")
+        raise UserError(f"{path}: cases have bounds, and suite.bounds.of names no allocator: write bounds = {{ of = [\"sharded_spans\"] }} into [suite]")
     return Suite(
         name=name,
         brief=str(suite.get("brief", "")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import operator
 import weakref
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -109,7 +110,10 @@ class Heap:
         self._native: NativeHeap | None = None
         given = [name for name, value in (("size", size), ("growth", growth), ("buffer", buffer)) if value is not None]
         if len(given) != 1:
-            raise InvalidRequest(f"gpuheap: a heap is made from one of size, growth and buffer, and {' and '.join(given) or 'none'} was given")
+            found = f"{' and '.join(given)} were given" if given else "none was given"
+            raise InvalidRequest(f"gpuheap: a heap is made from one of size, growth and buffer, and {found}")
+        if growth is not None and not isinstance(growth, Growth):
+            raise InvalidRequest(f"gpuheap: growth={growth!r} was given: give both sizes, as growth=gpuheap.Growth('64 MiB', '16 GiB')")
         if memory not in MEMORY_KINDS:
             raise InvalidRequest(f"gpuheap: memory='{memory}' was asked for: the kinds of memory are {', '.join(MEMORY_KINDS)}")
         if memory != "device" and size is None:
@@ -214,14 +218,14 @@ class Heap:
                 raise InvalidRequest("gpuheap: addresses have 64 bits: give free() an array of uint64")
             self._call("free_blocks_on_device", listed.address, listed.num_bytes // 8, stream_address(stream))
             return
-        addresses = [_address(each) for each in (pointers if isinstance(pointers, Iterable) else [pointers])]
+        addresses = [_address(each, "free()") for each in (pointers if isinstance(pointers, Iterable) else [pointers])]
         self._call("free_blocks", (ctypes.c_void_p * len(addresses))(*addresses), len(addresses), stream_address(stream))
 
     def view(self, address: int, shape: int | tuple[int, ...], dtype: str = "uint8") -> Block:
         """The memory at `address` as an array of `shape` elements of a NumPy `dtype`, for CuPy, PyTorch, Numba and DLPack. The view keeps the heap alive."""
         from gpuheap.heaps.block import Block
 
-        return Block(self.native, int(address), (shape,) if isinstance(shape, int) else tuple(shape), dtype)
+        return Block(self.native, _address(address, "view()"), _lengths(shape), dtype)
 
     def close(self) -> None:
         """Closes the heap, which no kernel may use any more. Its memory is released once no view of a block is left. A second call does nothing."""
@@ -247,9 +251,31 @@ def _bytes(size: int | str, what: str) -> int:
             return parse_bytes(size, what)
         except UserError as error:
             raise InvalidRequest(f"gpuheap: {error}") from None
-    if isinstance(size, bool) or not 0 < int(size) < 1 << 63:
-        raise InvalidRequest(f"gpuheap: {what} is {size}: give a number of bytes above 0")
-    return int(size)
+    number = _whole(size)
+    if number is None or not 0 < number < 1 << 63:
+        raise InvalidRequest(f"gpuheap: {what} is {size!r}: give a number of bytes above 0, or a size as '1 GiB'")
+    return number
+
+
+def _whole(value: object) -> int | None:
+    """The value of an integer of Python or of another package, or of a float without a fraction, as 1e9; None for everything else."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def _lengths(shape: object) -> tuple[int, ...]:
+    one = _whole(shape)
+    given = [one] if one is not None else [_whole(length) for length in shape] if isinstance(shape, Iterable) else [None]
+    lengths = tuple(length for length in given if length is not None)
+    if len(lengths) != len(given):
+        raise InvalidRequest(f"gpuheap: a view of shape {shape!r} was asked for: give an integer or a tuple of integers")
+    return lengths
 
 
 def _device_number(device: object) -> int:
@@ -261,9 +287,11 @@ def _device_number(device: object) -> int:
     raise InvalidRequest(f"gpuheap: device={device!r} was asked for: give the number of a GPU, from 0 on, or a device of PyTorch or CuPy that has one")
 
 
-def _address(pointer: object) -> int:
+def _address(pointer: object, taker: str) -> int:
     value: Any = getattr(pointer, "address", pointer)
     try:
-        return int(value)
+        if not isinstance(value, (float, str)):  # a float has too few digits for an address, as where NumPy adds int64 to uint64
+            return int(value)
     except (TypeError, ValueError):
-        raise InvalidRequest(f"gpuheap: a {type(pointer).__name__} was given to free(): give addresses or views of blocks") from None
+        pass
+    raise InvalidRequest(f"gpuheap: a {type(pointer).__name__} was given to {taker}: give addresses, as integers, or views of blocks")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuheap.catalogue import is_known, ordered
-from gpuheap.errors import UserError, unknown_name
+from gpuheap.errors import UserError, did_you_mean, unknown_name
 from gpuheap.files import check_beginning, check_file
 from gpuheap.formats.points import DEFAULT_SEED, Point
 from gpuheap.formats.suites import Case, Suite, select
@@ -110,7 +110,9 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
             case = _adjusted(suite.case(name, executable.backend), request)
             described = executable.description.case(name)
             if described is None:
-                raise UserError(f"{executable.path} has no case '{name}' of suite '{suite.name}': build it again")
+                meant = did_you_mean(name, [one.name for one in executable.description.cases])
+                remedy = f"{meant} If not, build it again" if meant else "build it again"
+                raise UserError(f"{executable.path} has no case '{name}' of suite '{suite.name}': {remedy}")
             files = {key: path for key, path in request.files.items() if key in described.parameters}
             taken |= set(files)
             stood_in_for = {axis for key in files for axis in STOOD_IN_FOR[key]}

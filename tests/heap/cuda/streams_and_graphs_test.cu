@@ -3,6 +3,7 @@
 #include "../fixtures.hpp"
 
 #include <cuda_runtime.h>
+#include <cuda/stream_ref>
 
 namespace {
 
@@ -75,9 +76,9 @@ TEST(StreamsAndGraphs, ShareOneHeap) {
 
   // A reset in stream order between two replays.
   check(cudaGraphLaunch(graphs[0], streams[0]));
-  heap.reset({streams[0]});
+  heap.reset(streams[0]);
   check(cudaGraphLaunch(graphs[0], streams[0]));
-  EXPECT_EQ(heap.stats({streams[0]}).live_allocations, 0u);
+  EXPECT_EQ(heap.stats(streams[0]).live_allocations, 0u);
   EXPECT_EQ(wrong.first(), 0u);
   for (auto g : graphs) check(cudaGraphExecDestroy(g));
   for (auto s : streams) check(cudaStreamDestroy(s));
@@ -94,14 +95,14 @@ TEST(StreamsAndGraphs, HostCallsBesideKernels) {
   for (unsigned round = 0; round < 20; ++round) {
     auto const mine = blocks_of(heap, 1000, 100, {.stream = {other}});  // which waits for the device
     for (unsigned n = 0; n < 10; ++n) churn<<<256, 256, 0, busy>>>(heap.ref(), 100 * round + n, wrong.data());
-    gpuheap::statistics const s = heap.stats({other});
+    gpuheap::statistics const s = heap.stats(other);
     EXPECT_LE(s.live_bytes, heap.at_most());
     EXPECT_LE(s.live_allocations, heap.at_most() / 16);
-    for (gpuheap::live_size const& size : heap.live_blocks({other})) EXPECT_LE(size.blocks, heap.at_most() / 16);
-    EXPECT_EQ(heap.check({other}), 0u);
-    heap.free(mine, {other});
+    for (gpuheap::live_size const& size : heap.live_blocks(other)) EXPECT_LE(size.blocks, heap.at_most() / 16);
+    EXPECT_EQ(heap.check(cuda::stream_ref{other}), 0u);
+    heap.free(mine, other);
     check(cudaStreamSynchronize(busy));
-    EXPECT_EQ(heap.stats({busy}).live_allocations, 0u);
+    EXPECT_EQ(heap.stats(busy).live_allocations, 0u);
   }
   EXPECT_EQ(wrong.first(), 0u);
   EXPECT_EQ(heap.verify().problem, "");

@@ -51,7 +51,7 @@ inline void synchronize_device() { detail::may_fail("running kernels"); }
 // Makes a stream. It is only an identity: all work is done in the order of the calls, whatever the stream.
 [[nodiscard]] inline stream_ref make_stream() {
   detail::may_fail("creating a stream");
-  return {new char{}};
+  return {static_cast<void*>(new char{})};
 }
 inline void destroy_stream(stream_ref stream) noexcept { delete static_cast<char*>(stream.native); }
 
