@@ -261,22 +261,26 @@ template <std::size_t Alignment>
 }
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced::detail
 
+// The forms that choose the heap by the type: of new for an object.
 template <class T>
 [[nodiscard]] GPUHEAP_HD inline void* operator new(std::size_t bytes, gpuheap::coalesced::memory_of<T>) noexcept {
   namespace detail = gpuheap::coalesced::detail;
   if constexpr (detail::is_left_object<T>) return detail::toolkit_memory<alignof(T)>(bytes);
   return gpuheap::coalesced::malloc(bytes);
 }
+// Of new for an array.
 template <class T>
 [[nodiscard]] GPUHEAP_HD inline void* operator new[](std::size_t bytes, gpuheap::coalesced::memory_of<T>) noexcept {
   namespace detail = gpuheap::coalesced::detail;
   if constexpr (detail::is_left_array<T>) return detail::toolkit_memory<alignof(T)>(bytes);
   return gpuheap::coalesced::malloc(bytes);
 }
+// The matching form of delete, as above.
 template <class T>
 GPUHEAP_HD inline void operator delete(void* p, gpuheap::coalesced::memory_of<T>) noexcept {
   gpuheap::coalesced::free(p);
 }
+// The matching form of delete for an array, as above.
 template <class T>
 GPUHEAP_HD inline void operator delete[](void* p, gpuheap::coalesced::memory_of<T>) noexcept {
   gpuheap::coalesced::free(p);
