@@ -27,6 +27,7 @@
 #include <gpuheap/simt/program.hpp>
 
 #include <cstdlib>
+#include <new>
 #include <optional>
 
 #ifndef GPUHEAP_PROGRAM_ALLOCATOR
@@ -61,6 +62,7 @@ struct malloc_side {
   GPUHEAP_COLD static void* on_device(simt::size_t bytes, promise by) {
     program_heap const& program = simt::program_value<program_heap>();
     if (!program.made) return nullptr;
+    bytes = bytes == 0 ? 1 : bytes;  // `new T[0]` is not null
     if (program.apart) return program.heap.malloc(bytes);
     if constexpr (has_malloc_by_block<allocator, live_block_threads>) {
       if (by == promise::block) return program.heap.malloc_coalesced(live_block(simt::block_storage<block_scratch>()), bytes);
@@ -141,7 +143,7 @@ inline void clean() {
 [[nodiscard]] inline heap<allocator>* program_heap() { return detail::owner() ? &*detail::owner() : nullptr; }
 
 // @brief Allocates a block of memory. Host or device.
-// @param bytes the least size of the block; 0 gets nullptr on the device
+// @param bytes the least size of the block; 0 gets a block too
 // @param together a promise: all live threads of the thread block make this call with the same size, and all of them make the calls with a
 // promise in the same order. The call may then wait for these threads
 // @return the block, aligned to 16 bytes and not initialised, or nullptr when nothing fits
@@ -167,20 +169,43 @@ struct memory {
   bool together = false;
 };
 
-// @brief Takes the place of `delete p`: runs the destructor and frees the memory. Host or device, any thread.
-// @param p an object that `new (memory{})` made on the same side, of a class without virtual functions; nullptr does nothing
+namespace detail {
+// Whether objects, or arrays, of this type stay in the toolkit's heap: `delete` of a class with virtual functions frees an address that
+// only its destructor knows, an array of objects with destructors begins behind its length, and the heap aligns to 16 bytes.
+template <class T>
+inline constexpr bool is_left_object = __is_polymorphic(T) || alignof(T) > 16;
+template <class T>
+inline constexpr bool is_left_array = is_left_object<T> || !simt::is_trivially_destructible_v<T>;
+}  // namespace detail
+
+// @brief The placement argument of `new` in a template whose instances belong to two heaps: `new (memory_of<T>{}) T(...)`. It allocates
+// from the program's heap without a promise, or, for a type that destroy() or destroy_array() deletes, as `new` does.
+template <class T>
+struct memory_of {};
+
+// @brief Takes the place of `delete p`: runs the destructor and frees the memory. Host or device, any thread. An object of a class with
+// virtual functions, or of a type that asks for a larger alignment than 16 bytes, is deleted by `delete`.
+// @param p an object that `new (memory{})` made on the same side, or `new` for the types named; nullptr does nothing
 template <class T>
 GPUHEAP_HD inline void destroy(T* p) {
-  if (p == nullptr) return;
-  p->~T();
-  coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
+  if constexpr (detail::is_left_object<T>) {
+    delete p;
+  } else {
+    if (p == nullptr) return;
+    p->~T();
+    coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
+  }
 }
-// @brief Takes the place of `delete[] p`: frees the memory. Host or device, any thread.
-// @param p an array that `new (memory{}) T[n]` made on the same side; nullptr does nothing
+// @brief Takes the place of `delete[] p`: frees the memory. Host or device, any thread. An array of such objects as destroy() deletes, or
+// of objects with destructors, is deleted by `delete[]`.
+// @param p an array that `new (memory{}) T[n]` made on the same side, or `new` for the types named; nullptr does nothing
 template <class T>
 GPUHEAP_HD inline void destroy_array(T* p) {
-  static_assert(simt::is_trivially_destructible_v<T>, "gpuheap: arrays of objects with destructors are not for coalesced::destroy_array");
-  coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
+  if constexpr (detail::is_left_array<T>) {
+    delete[] p;
+  } else {
+    coalesced::free(const_cast<void*>(static_cast<void const volatile*>(p)));
+  }
 }
 
 // The same calls, with a promise of the live lanes of a warp instead of the live threads of a block: `gpuheap coalesce --level warp`.
@@ -191,6 +216,7 @@ using coalesced::destroy_array;
 using coalesced::free;
 using coalesced::init;
 using coalesced::init_dynamic;
+using coalesced::memory_of;
 [[nodiscard]] GPUHEAP_HD inline void* malloc(simt::size_t bytes, bool together = false) {
   return simt::by_side<detail::malloc_side>(bytes, detail::promise_of(together, detail::promise::warp));
 }
@@ -222,3 +248,40 @@ GPUHEAP_HD inline void operator delete[](void* p, gpuheap::coalesced::memory) no
 }
 GPUHEAP_HD inline void operator delete(void* p, gpuheap::coalesced::by_warp::memory) noexcept { gpuheap::coalesced::free(p); }
 GPUHEAP_HD inline void operator delete[](void* p, gpuheap::coalesced::by_warp::memory) noexcept { gpuheap::coalesced::free(p); }
+
+namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced::detail {
+// Memory for an object or an array that stays in the toolkit's heap.
+template <std::size_t Alignment>
+[[nodiscard]] GPUHEAP_HD inline void* toolkit_memory(std::size_t bytes) {
+  if constexpr (Alignment > 16) {
+    return ::operator new (bytes, std::align_val_t{Alignment});
+  } else {
+    return ::operator new(bytes);
+  }
+}
+}  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced::detail
+
+// The forms that choose the heap by the type: of new for an object.
+template <class T>
+[[nodiscard]] GPUHEAP_HD inline void* operator new(std::size_t bytes, gpuheap::coalesced::memory_of<T>) noexcept {
+  namespace detail = gpuheap::coalesced::detail;
+  if constexpr (detail::is_left_object<T>) return detail::toolkit_memory<alignof(T)>(bytes);
+  return gpuheap::coalesced::malloc(bytes);
+}
+// Of new for an array.
+template <class T>
+[[nodiscard]] GPUHEAP_HD inline void* operator new[](std::size_t bytes, gpuheap::coalesced::memory_of<T>) noexcept {
+  namespace detail = gpuheap::coalesced::detail;
+  if constexpr (detail::is_left_array<T>) return detail::toolkit_memory<alignof(T)>(bytes);
+  return gpuheap::coalesced::malloc(bytes);
+}
+// The matching form of delete, as above.
+template <class T>
+GPUHEAP_HD inline void operator delete(void* p, gpuheap::coalesced::memory_of<T>) noexcept {
+  gpuheap::coalesced::free(p);
+}
+// The matching form of delete for an array, as above.
+template <class T>
+GPUHEAP_HD inline void operator delete[](void* p, gpuheap::coalesced::memory_of<T>) noexcept {
+  gpuheap::coalesced::free(p);
+}

@@ -168,6 +168,15 @@ value flow::eval_call(CallExpr const* e) {
     spoil(addressed);
     return allocate(e, site_kind::registered, arguments);
   }
+  // A direct call of the operator is as one of malloc or free. Those of a class or of the program are its own.
+  bool const is_new = callee->getOverloadedOperator() == OO_New || callee->getOverloadedOperator() == OO_Array_New;
+  bool const is_delete = callee->getOverloadedOperator() == OO_Delete || callee->getOverloadedOperator() == OO_Array_Delete;
+  if ((is_new || is_delete) && method == nullptr && !a_.is_users(callee) && !pattern_) {
+    if (e->getNumArgs() == 1 && is_new) return allocate(e, site_kind::malloc, arguments);
+    if (e->getNumArgs() == 1) return note_release(e), value{};
+    if (is_delete && callee->getNumParams() == 2 && callee->getParamDecl(1)->getType()->isIntegerType())
+      tell(severity::error, "E8", e->getExprLoc(), "a release with a size cannot be rewritten: write `operator delete` without the size");
+  }
   if (is_library_function(callee)) {
     bool const visible = a_.is_users(callee) && a_.definition_of(callee) != nullptr;
     if (!visible) note_message(e, name, arguments);
@@ -220,6 +229,10 @@ value flow::eval_call(CallExpr const* e) {
           return {};
         }
         case effect::allocates:
+          if (name == "__nv_aligned_device_malloc")
+            tell(
+                severity::error, "E8", e->getExprLoc(),
+                "what " + name + " allocates would be freed into another heap, which aligns to 16 bytes: where these suffice, call malloc");
           tell(severity::warning, "W8", e->getExprLoc(),
                name + " is not handled: write it as malloc, a copy and free, or leave its memory to the toolkit's heap");
           return differs(e->getExprLoc(), "each thread gets its own memory");
@@ -292,9 +305,11 @@ value flow::eval_construct(CXXConstructExpr const* e) {
     all = join(all, arguments[std::min(i, no_parameter)]);
   }
   auto const* constructor = e->getConstructor();
-  if (constructor->isTrivial() || constructor->isImplicit() || constructor->isDefaulted()) return all;
+  bool const of_compiler = constructor->isImplicit() || constructor->isDefaulted();
+  if (constructor->isTrivial() || (of_compiler && constructor->isCopyOrMoveConstructor())) return all;
   arguments[this_object] = {};
   auto const* facts = a_.facts_of(constructor);
+  if (facts == nullptr && of_compiler) return all;
   if (facts == nullptr) return differs(e->getExprLoc(), "an object whose constructor's definition is not visible");
   value const returned = call_visible(*facts, arguments, addressed);
   auto const written = facts->written.find(this_object);
@@ -357,9 +372,13 @@ void flow::note_call(CallExpr const* e, FunctionDecl const* callee, std::map<uns
 namespace {
 
 // The reason why `delete` of such an object is not its destructor followed by a free of the same address; "" if it is.
-std::string cannot_destroy(QualType type, bool array) {
+std::string cannot_destroy(ASTContext const& context, QualType type, bool array) {
+  if (!type->isIncompleteType() && !type->isDependentType() && context.getTypeAlignInChars(type).getQuantity() > 16)
+    return "the type asks for a larger alignment than the heap's 16 bytes";
   auto const* record = type->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
   if (record == nullptr || !record->hasDefinition()) return "";
+  if (auto const* destructor = record->getDestructor(); destructor != nullptr && destructor->getAccess() != AS_public)
+    return "the destructor of the class is not public, so that only `delete` in the class or a friend can call it";
   if (record->isPolymorphic()) return "the class has virtual functions, and only its destructor knows the address that `delete` frees";
   if (array && !record->hasTrivialDestructor()) return "an array of objects with a destructor stores its length in front of the objects";
   return "";
@@ -385,11 +404,14 @@ value flow::eval_new(CXXNewExpr const* e) {
   s.kind = e->isArray() ? site_kind::create_array : site_kind::create;
   s.at = place_of(context_.getSourceManager(), e->getBeginLoc());
   s.callee = "new";
-  s.size_text = text_of(context_, {e->getAllocatedTypeSourceInfo()->getTypeLoc().getBeginLoc(), e->getEndLoc()});
+  SourceRange const in_parentheses = e->getTypeIdParens();
+  s.size_text = text_of(
+      context_,
+      {in_parentheses.isValid() ? in_parentheses.getBegin() : e->getAllocatedTypeSourceInfo()->getTypeLoc().getBeginLoc(), e->getEndLoc()});
   s.size = size;
   s.control = together();
-  s.refused = cannot_destroy(e->getAllocatedType(), e->isArray());
-  if (e->passAlignment()) s.refused = "the type asks for a larger alignment than the heap's 16 bytes";
+  s.refused = cannot_destroy(context_, e->getAllocatedType(), e->isArray());
+  s.type_text = text_of(context_, e->getAllocatedTypeSourceInfo()->getTypeLoc().getSourceRange());
   s.macro = macro_of(e->getBeginLoc(), s.macro_at);
   SourceLocation const word = e->isGlobalNew() ? SourceLocation{} : e->getBeginLoc();
   if (word.isInvalid()) s.refused = "write `new` without `::`";
@@ -403,14 +425,20 @@ value flow::eval_new(CXXNewExpr const* e) {
 }
 
 void flow::note_delete(CXXDeleteExpr const* e) {
-  auto const* own = dyn_cast_or_null<CXXMethodDecl>(e->getOperatorDelete());
-  if (!users_ || own != nullptr || e->getDestroyedType().isNull()) return;
+  // The program may define one form of a global operator, which the others call.
+  auto const* frees = e->getOperatorDelete();
+  bool own = isa_and_nonnull<CXXMethodDecl>(frees);
+  if (frees != nullptr && !own) {
+    for (auto const* form : context_.getTranslationUnitDecl()->lookup(frees->getDeclName()))
+      own = own || (isa<FunctionDecl>(form) && a_.is_users(form));
+  }
+  if (!users_ || own || e->getDestroyedType().isNull()) return;
   release r;
   r.kind = e->isArrayForm() ? release_kind::destroy_array : release_kind::destroy;
   r.at = place_of(context_.getSourceManager(), e->getBeginLoc());
   r.whole = stretch_of(context_, a_.found, e->getSourceRange());
   r.operand = stretch_of(context_, a_.found, e->getArgument()->IgnoreImpCasts()->getSourceRange());
-  r.refused = cannot_destroy(e->getDestroyedType(), e->isArrayForm());
+  r.refused = cannot_destroy(context_, e->getDestroyedType(), e->isArrayForm());
   place ignored;
   r.macro = macro_of(e->getBeginLoc(), ignored);
   releases_[e] = r;
@@ -427,6 +455,25 @@ void flow::note_release(CallExpr const* e) {
   r.whole = r.macro.empty() && named != nullptr ? stretch_of(context_, a_.found, named->getSourceRange())
                                                 : spelled_at(context_, a_.found, name_at);
   releases_[e] = r;
+}
+
+// A use of malloc, calloc or free that is no call. A pointer to free becomes one to the heap's; the others take a flag more than the
+// program's pointer types do.
+void flow::note_address(DeclRefExpr const* named, FunctionDecl const* f) {
+  if (!users_ || !is_library_function(f) || (a_.is_users(f) && a_.definition_of(f) != nullptr)) return;
+  std::string const name = f->getName().str();
+  if (name == "malloc" || name == "calloc")
+    tell(severity::error, "E8", named->getExprLoc(),
+         "device code uses `" + name +
+             "` other than by calling it, and what it then allocates would be freed into another heap: call it "
+             "in a function of the program, and use that function here");
+  if (name != "free") return;
+  release r;
+  r.at = place_of(context_.getSourceManager(), named->getExprLoc());
+  r.macro = macro_of(named->getLocation(), r.at);
+  r.whole =
+      r.macro.empty() ? stretch_of(context_, a_.found, named->getSourceRange()) : spelled_at(context_, a_.found, named->getLocation());
+  releases_[named] = r;
 }
 
 }  // namespace coalesce

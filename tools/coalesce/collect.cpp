@@ -88,6 +88,14 @@ class collector : public tree_reader {
     if (f != nullptr && is_device(f) && called_.count(e) == 0) address_taken(f, e->getExprLoc());
     return true;
   }
+  // The visitor skips the constructors that the compiler writes. They run the default member initializers, which may allocate.
+  bool VisitCXXRecordDecl(CXXRecordDecl* record) override {
+    if (!record->hasDefinition() || record->isDependentContext() || record->isLambda()) return true;
+    for (auto* constructor : record->ctors()) {
+      if (constructor->isImplicit() && !constructor->isCopyOrMoveConstructor()) VisitFunctionDecl(constructor);
+    }
+    return true;
+  }
   bool VisitLambdaExpr(LambdaExpr* e) override {
     // A lambda's class is implicit, so the visitor does not reach its functions by itself.
     if (auto* generic = e->getLambdaClass()->getDependentLambdaCallOperator()) {
@@ -181,9 +189,12 @@ class collector : public tree_reader {
     }
     for (auto const* other : f->getDeclContext()->lookup(f->getDeclName())) {
       auto const* overload = dyn_cast<FunctionDecl>(other->getAsFunction() == nullptr ? other : other->getAsFunction());
-      if (overload != nullptr && overload->getNumParams() == f->getNumParams() + 1 &&
-          overload->getParamDecl(f->getNumParams())->getType()->isBooleanType())
+      if (overload == nullptr || overload->getNumParams() <= f->getNumParams()) continue;
+      if (overload->getNumParams() == f->getNumParams() + 1 && overload->getParamDecl(f->getNumParams())->getType()->isBooleanType())
         fix(unit, "an overload has the same parameters and a bool", overload);
+      // With a bool behind its parameters, `f` could be chosen for a call of the other function, perhaps silently.
+      if (overload->getMinRequiredArguments() <= f->getNumParams() + 1)
+        fix(unit, "an overload can be called with one more argument", overload);
     }
     declaration here;
     here.at = place_of(context_.getSourceManager(), f->getLocation());
@@ -208,7 +219,8 @@ class collector : public tree_reader {
   }
 
   void collect_main(FunctionDecl* f) {
-    auto const* body = dyn_cast<CompoundStmt>(f->getBody());
+    auto const* whole = dyn_cast<CXXTryStmt>(f->getBody());  // `int main() try { ... } catch ...`
+    auto const* body = whole == nullptr ? dyn_cast<CompoundStmt>(f->getBody()) : whole->getTryBlock();
     if (body == nullptr || !a_.is_users(f)) return;
     main_function main;
     main.at = place_of(context_.getSourceManager(), f->getLocation());
@@ -218,8 +230,39 @@ class collector : public tree_reader {
     main.before_end = stretch_of(context_, a_.found, SourceRange{body->getRBracLoc()});
     main.before_end.length = 0;
     main.falls_off_end = body->body_empty() || !isa<ReturnStmt>(body->body_back());
-    find_returns(body, body, main);
+    find_returns(whole == nullptr ? static_cast<Stmt const*>(body) : whole, body, main);
+    main.object = find_object(f->getBody());
     a_.found.mains.push_back(main);
+  }
+
+  // The place of a variable of main whose destructor is the program's own code, and may launch kernels that use the heap. An empty place if
+  // there is none.
+  place find_object(Stmt const* s) {
+    if (s == nullptr || isa<LambdaExpr>(s)) return {};
+    if (auto const* declared = dyn_cast<DeclStmt>(s)) {
+      for (auto const* d : declared->decls()) {
+        auto const* v = dyn_cast<VarDecl>(d);
+        if (v != nullptr && runs_own_code(v->getType(), 0)) return place_of(context_.getSourceManager(), v->getLocation());
+      }
+    }
+    for (auto const* child : s->children()) {
+      if (auto const found = find_object(child); !found.file.empty()) return found;
+    }
+    return {};
+  }
+  // Whether the destructor of an object of this type runs code of the program: the type is a class of the program with a destructor that
+  // does something, or, as std::unique_ptr<T> and std::vector<T>, a class of a library that is given one.
+  bool runs_own_code(QualType type, unsigned depth) {
+    constexpr unsigned deepest = 8;
+    auto const* record = type->isReferenceType() ? nullptr : type->getBaseElementTypeUnsafe()->getAsCXXRecordDecl();
+    if (record == nullptr || depth > deepest || !record->hasDefinition() || record->hasTrivialDestructor()) return false;
+    if (a_.is_users(record)) return true;
+    auto const* special = dyn_cast<ClassTemplateSpecializationDecl>(record);
+    if (special == nullptr) return false;
+    for (auto const& argument : special->getTemplateArgs().asArray()) {
+      if (argument.getKind() == TemplateArgument::Type && runs_own_code(argument.getAsType(), depth + 1)) return true;
+    }
+    return false;
   }
 
   void find_returns(Stmt const* s, CompoundStmt const* outermost, main_function& main, Stmt const* parent = nullptr) {

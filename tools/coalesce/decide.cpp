@@ -70,6 +70,7 @@ class decider {
   struct joined_site {
     site what;
     value size, control;
+    bool mixed = false;  // refused in some instances only
   };
   std::map<spot, joined_site> sites_of(function_unit const& unit) const {
     std::map<spot, joined_site> sites;
@@ -79,6 +80,8 @@ class decider {
         if (!is_new) {
           entry->second.size = join(entry->second.size, s.size);
           entry->second.control = join(entry->second.control, s.control);
+          entry->second.mixed = entry->second.mixed || entry->second.what.refused.empty() != s.refused.empty();
+          if (entry->second.what.refused.empty()) entry->second.what.refused = s.refused;
         }
       }
     }
@@ -182,7 +185,7 @@ class decider {
 
   void decide_sites(function_unit const& unit) {
     for (auto const& [at, s] : sites_of(unit)) {
-      site_decision d{s.what, verdict::dynamic, "", unit.name, unit.parameter_name};
+      site_decision d{s.what, verdict::dynamic, "", unit.name, unit.parameter_name, false};
       d.what.size = s.size;
       d.what.control = s.control;
       judge(unit, s, d);
@@ -198,6 +201,9 @@ class decider {
     if (s.what.flagged) {
       d.is = verdict::untouched;
       say(severity::note, "I1", "this call already has a further argument: left unchanged");
+    } else if (s.mixed && handles(s.what)) {
+      d.of_both_heaps = true;
+      say(severity::warning, "W8", "not coalesced, and left to the toolkit's heap in some instances of the template: " + s.what.refused);
     } else if (!s.what.refused.empty()) {
       d.is = verdict::untouched;
       say(severity::warning, "W8", "left to the toolkit's heap: " + s.what.refused);
@@ -222,6 +228,8 @@ class decider {
       auto& said =
           say(severity::warning, "W4", "the size " + in_quotes(s.what.size_text) + " differs between " + group() + ": not coalesced");
       explain(said, s.size.cause);
+    } else if (!s.what.close.editable && !s.what.close.file.empty()) {
+      d.rule = "E3";  // reported by the rewriter
     } else if (!s.what.close.editable) {
       say(severity::warning, "W5", "a macro closes this call: not coalesced. Write the call out");
     } else if (unit.root) {
@@ -272,10 +280,15 @@ class decider {
       // object() has reported it.
     } else if (!c.all_written) {
       tell(severity::warning, "W3", c.at, what + "it relies on default arguments. Write them out");
+    } else if (c.macro.empty() && !c.close.editable && !c.close.file.empty()) {
+      tell(severity::warning, "W3", c.at, what + "it stands in a file that is not among those given");
     } else if (!c.macro.empty() || !c.close.editable) {
       tell(severity::warning, "W5", c.at, what + "a macro contains it. Write the call out");
     } else if (!unit.root && !can_take_parameter(unit)) {
       tell(severity::warning, "W3", c.at, what + in_quotes(unit.name) + " gets no parameter, as " + why_fixed(unit));
+    } else if (auto const* other = without_flag(calls)) {
+      tell(severity::warning, "W3", c.at,
+           what + "in another instance of the template it calls " + in_quotes(other->callee) + ", which takes no flag");
     } else {
       value differing;
       std::uint64_t const wanted = need_of(p_.functions.at(c.callee_key)).parameters;
@@ -289,17 +302,30 @@ class decider {
     }
   }
 
+  // One of `calls`, which are those of all instances of one call, whose callee takes no flag. Null if all callees take it.
+  call const* without_flag(std::vector<call> const& calls) {
+    for (auto const& c : calls) {
+      auto const callee = p_.functions.find(c.callee_key);
+      if (callee == p_.functions.end() || !need_of(callee->second).any || !can_take_parameter(callee->second)) return &c;
+    }
+    return nullptr;
+  }
+
   void collect_releases(function_unit const& unit) {
-    std::set<spot> seen;
+    // One release of all instances. It is left only if it is refused in each instance, as destroy() chooses the heap by the type.
+    std::map<spot, release> joined;
     for (auto const& instance : unit.instances) {
       for (auto const& r : instance.releases) {
-        if (!seen.insert(spot_of(r.at)).second) continue;
-        if (r.kind != release_kind::free && asked_.pattern) continue;
-        if (!r.refused.empty()) {
-          tell(severity::warning, "W8", r.at, "left to the toolkit's heap: " + r.refused);
-          continue;
-        }
+        auto& entry = joined.try_emplace(spot_of(r.at), r).first->second;
+        if (r.refused.empty()) entry.refused.clear();
+      }
+    }
+    for (auto const& [at, r] : joined) {
+      if (r.kind != release_kind::free && asked_.pattern) continue;
+      if (r.refused.empty()) {
         result_.releases.push_back(r);
+      } else {
+        tell(severity::warning, "W8", r.at, "left to the toolkit's heap: " + r.refused);
       }
     }
   }

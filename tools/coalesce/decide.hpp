@@ -23,6 +23,7 @@ struct site_decision {
   site what;
   verdict is = verdict::untouched;
   std::string rule, function, parameter;  // the rule's id; the function that has the site; the flag's name in that function
+  bool of_both_heaps = false;             // `new` in a template whose types belong to both heaps
 };
 struct call_decision {
   call what;

@@ -24,6 +24,7 @@ value flow::eval(Expr const* e) {
   if (e == nullptr) return {};
   if (auto const* named = dyn_cast<DeclRefExpr>(e)) {
     if (is_captured(named)) return object_;
+    if (auto const* f = dyn_cast<FunctionDecl>(named->getDecl())) note_address(named, f);
     if (auto const* v = dyn_cast<VarDecl>(named->getDecl())) return read(v, e);
     if (auto const* part = dyn_cast<BindingDecl>(named->getDecl()); part != nullptr && part->getBinding() != nullptr && !pattern_)
       return eval(part->getBinding());
@@ -99,9 +100,21 @@ value flow::eval(Expr const* e) {
   }
   if (isa<AtomicExpr>(e))
     return (void)eval_children(e), now_.shared_unknown = true, differs(e->getExprLoc(), "the result of an atomic operation");
-  if (auto const* standard = dyn_cast<CXXDefaultArgExpr>(e)) return eval(standard->getExpr());
-  if (auto const* standard = dyn_cast<CXXDefaultInitExpr>(e)) return eval(standard->getExpr());
+  if (auto const* standard = dyn_cast<CXXDefaultArgExpr>(e))
+    return eval_shared_text(standard->getExpr(), standard->getExpr()->getExprLoc());
+  if (auto const* standard = dyn_cast<CXXDefaultInitExpr>(e))
+    return eval_shared_text(standard->getExpr(), standard->getExpr()->getExprLoc());
   return eval_children(e);
+}
+
+// The text of a default argument or of a default member initializer serves all its uses, in which different threads may come. So no call in
+// it is collective.
+value flow::eval_shared_text(Expr const* e, SourceLocation at) {
+  value const outer = shared_text_;
+  shared_text_ = join(outer, differs(at, "this text serves every call or object that relies on it", cause_kind::condition));
+  value const v = eval(e);
+  shared_text_ = outer;
+  return v;
 }
 
 value flow::eval_conditional(AbstractConditionalOperator const* e) {

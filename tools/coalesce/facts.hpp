@@ -75,6 +75,7 @@ struct site {
   std::string macro;     // the macro whose body has the call; empty: none
   place macro_at;
   std::string refused;    // why the call cannot be rewritten; empty: it can
+  std::string type_text;  // of `new`: the type, as it is written
   int arm_of = -1;        // the file offset of the innermost `if` around the call, or -1
   bool arm_else = false;  // whether the call is in the else arm of that `if`
 };
@@ -160,6 +161,7 @@ struct main_function {
   place at;
   stretch after_brace, before_end;
   bool has_init = false, falls_off_end = false;
+  place object;  // a variable whose destructor may use the heap after a clean-up; no file: none
   std::vector<main_return> returns;
 };
 

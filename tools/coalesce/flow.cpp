@@ -84,7 +84,7 @@ value flow::here() const {
   return v;
 }
 
-value flow::together() const { return join(here(), now_.waits); }
+value flow::together() const { return join(shared_text_, join(here(), now_.waits)); }
 
 value flow::differs(SourceLocation at, std::string const& text, cause_kind kind, int from) {
   return {scope::thread, 0, a_.cause_at(context_, at, kind, text, from)};

@@ -65,6 +65,7 @@ class flow {
 
   // expressions (expressions.cpp)
   value eval(clang::Expr const* e);
+  value eval_shared_text(clang::Expr const* e, clang::SourceLocation at);
   value eval_children(clang::Stmt const* e);
   value read(clang::VarDecl const* v, clang::Expr const* e);
   value load(clang::Expr const* e);
@@ -86,6 +87,7 @@ class flow {
   value eval_new(clang::CXXNewExpr const* e);
   void note_delete(clang::CXXDeleteExpr const* e);
   void note_release(clang::CallExpr const* e);
+  void note_address(clang::DeclRefExpr const* named, clang::FunctionDecl const* f);
   value allocate(clang::CallExpr const* e, site_kind kind, std::map<unsigned, value> const& arguments);
   void note_call(clang::CallExpr const* e, clang::FunctionDecl const* callee, std::map<unsigned, value> const& arguments);
   void tell(severity level, char const* id, clang::SourceLocation at, std::string const& text);
@@ -110,6 +112,7 @@ class flow {
   std::map<clang::Expr const*, release> releases_;
   int arm_of_ = -1;
   bool arm_else_ = false;
+  value shared_text_;  // differs inside a default argument or a default member initializer, whose text serves all its uses
 };
 
 }  // namespace coalesce

@@ -258,6 +258,15 @@ std::string path_of(std::string const& name) {
   return ignored ? name : path.string();
 }
 
+bool includes(clang::ASTUnit const& unit, std::string const& path) {
+  auto const& sources = unit.getSourceManager();
+  for (auto it = sources.fileinfo_begin(); it != sources.fileinfo_end(); ++it) {
+    auto const id = sources.translateFile(it->first);
+    if (id.isValid() && id != sources.getMainFileID() && path_of(it->first.getName().str()) == path) return true;
+  }
+  return false;
+}
+
 bool is_stub(std::string const& path) { return path.rfind(COALESCE_STUBS, 0) == 0; }
 
 parsed parse(options const& asked, std::string const& file, std::map<std::string, std::string> const& texts, language in) {

@@ -35,6 +35,8 @@ enum class language { cuda, c, cuda_of_c };
 
 // The path under which a file is known here: absolute, without symbolic links.
 [[nodiscard]] std::string path_of(std::string const& name);
+// Whether the unit includes the file at `path`, other than as its main file.
+[[nodiscard]] bool includes(clang::ASTUnit const& unit, std::string const& path);
 // Whether `path` is one of the tool's own headers, which replace others.
 [[nodiscard]] bool is_stub(std::string const& path);
 

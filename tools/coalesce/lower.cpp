@@ -230,9 +230,33 @@ void simplify(lowered& l) {
 
 }  // namespace
 
+namespace {
+
+// Several sources may define one function or variable, as when a header defines it without `inline`: without relocatable device code, each
+// source is a device program of its own. Makes those of `module` that `all` defines too local to `module`.
+void keep_apart(llvm::Module& module, llvm::Module const& all, lowered& l) {
+  for (auto& one : module.global_values()) {
+    auto const* other = all.getNamedValue(one.getName());
+    if (one.isDeclaration() || !one.hasExternalLinkage() || other == nullptr || other->isDeclaration() || !other->hasExternalLinkage())
+      continue;
+    if (auto* f = llvm::dyn_cast<llvm::Function>(&one); f != nullptr && l.roots.count(f->getName().str()) != 0) {
+      std::string name = f->getName().str();
+      while (all.getNamedValue(name) != nullptr || (name != f->getName() && module.getNamedValue(name) != nullptr)) name += '\'';
+      f->setName(name);
+      l.roots.insert(name);
+      continue;
+    }
+    one.setLinkage(llvm::GlobalValue::InternalLinkage);
+  }
+}
+
+}  // namespace
+
 lowered lower(options const& asked, std::vector<std::string> const& sources, std::map<std::string, std::string> const& texts, language in) {
   lowered result;
   result.context = std::make_unique<llvm::LLVMContext>();
+  // Without a handler, LLVM ends the process at an error.
+  result.context->setDiagnosticHandlerCallBack([](llvm::DiagnosticInfo const*, void*) {});
   std::unique_ptr<llvm::Module> all;
   for (auto const& source : sources) {
     std::unique_ptr<llvm::Module> module;
@@ -241,6 +265,7 @@ lowered lower(options const& asked, std::vector<std::string> const& sources, std
       errors.push_back({severity::error, "E1", "Clang cannot read this file", {source, 0, 1, 1}, {}});
     result.errors.insert(result.errors.end(), errors.begin(), errors.end());
     if (module == nullptr) continue;
+    if (all != nullptr) keep_apart(*module, *all, result);
     if (all == nullptr) {
       all = std::move(module);
     } else if (llvm::Linker::linkModules(*all, std::move(module))) {

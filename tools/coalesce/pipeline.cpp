@@ -84,6 +84,25 @@ bool object(options const& asked, program& p, std::vector<std::string> const& so
   return p.objections.size() != before;
 }
 
+// The sources that no other one includes. A source that another one includes is read there, as a header is, and need not compile by itself.
+// Drops the units of the others.
+std::vector<std::string> drop_included(std::vector<std::string> const& given, std::vector<parsed>& units) {
+  std::vector<bool> dropped(given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    for (std::size_t k = 0; k < given.size() && !dropped[i]; ++k)
+      dropped[i] = k != i && !dropped[k] && units[k].ast != nullptr && includes(*units[k].ast, given[i]);
+  }
+  std::vector<std::string> sources;
+  std::vector<parsed> kept;
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (dropped[i]) continue;
+    sources.push_back(given[i]);
+    kept.push_back(std::move(units[i]));
+  }
+  units = std::move(kept);
+  return sources;
+}
+
 }  // namespace
 
 std::vector<std::string> sources_of(options const& asked, program& p, int& code) {
@@ -104,14 +123,13 @@ std::vector<std::string> sources_of(options const& asked, program& p, int& code)
   return sources;
 }
 
-outcome coalesce_program(options const& asked, program& p, std::vector<std::string> const& sources,
+outcome coalesce_program(options const& asked, program& p, std::vector<std::string> const& given,
                          std::map<std::string, std::string> const& texts, language in) {
   outcome result;
   std::vector<parsed> units;
-  for (auto const& source : sources) {
-    units.push_back(parse(asked, source, texts, in));
-    p.diagnostics.insert(p.diagnostics.end(), units.back().errors.begin(), units.back().errors.end());
-  }
+  for (auto const& source : given) units.push_back(parse(asked, source, texts, in));
+  auto const sources = drop_included(given, units);
+  for (auto const& unit : units) p.diagnostics.insert(p.diagnostics.end(), unit.errors.begin(), unit.errors.end());
   // In CUDA that this tool made from C, code that the rewriter cannot follow is an error.
   for (auto& d : p.diagnostics) {
     if (d.id == "E7" && in != language::cuda) d.level = severity::error, d.id = "E1";

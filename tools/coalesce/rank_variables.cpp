@@ -95,14 +95,15 @@ class finder {
     if (auto const why = refusal(group, function); !why.empty()) return t_.error("M4", at, why);
     if (t_.found.editable.count(begin.file) == 0)
       return t_.error("E3", at, "this variable stands in " + begin.file + ", which is not among the files given: name it too");
+    bool const constant = as_constant(group, begin);
     if (begin.file != source_) {
       auto const [entry, is_new] = in_headers_.emplace(std::pair{begin.file, begin.offset}, source_);
-      if (!is_new && entry->second != source_)
+      if (!is_new && entry->second != source_ && !constant)
         return t_.error(
             "M4", at,
             "more than one of the files given includes this variable, and a rank's variables belong to one file: move it to one of them");
     }
-    if (as_constant(group, begin)) return;
+    if (constant) return;
     std::string const owner = function == nullptr ? "" : function->getNameAsString() + "_";
     std::string const name = t_.fresh(owner + first->getNameAsString() + "_of_" + found_.stem);
     SourceLocation const semicolon = semicolon_after(group.back());

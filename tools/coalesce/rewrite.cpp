@@ -5,10 +5,19 @@
 
 namespace coalesce {
 
+namespace {
+
+bool ends_in_backslash(std::string const& line) {
+  auto const last = line.find_last_not_of(" \t\r\n");
+  return last != std::string::npos && line[last] == '\\';
+}
+
+}  // namespace
+
 unsigned offset_for_include(std::string const& text) {
   // The search begins behind a byte order mark.
   unsigned after = text.rfind("\xef\xbb\xbf", 0) == 0 ? 3 : 0, at = after, depth = 0, guard = 0;
-  bool in_comment = false, code_seen = false;
+  bool in_comment = false, code_seen = false, continues = false;  // continues: the line belongs to the directive before it
   std::string guard_name;
   while (at < text.size()) {
     std::size_t const end = std::min(text.find('\n', at), text.size() - 1);
@@ -26,9 +35,11 @@ unsigned offset_for_include(std::string const& text) {
     }
     if (line.empty() || line.rfind("//", 0) == 0) continue;
     if (line[0] != '#') {
-      code_seen = true;
+      code_seen = code_seen || !continues;
+      continues = continues && ends_in_backslash(line);
       continue;
     }
+    continues = ends_in_backslash(line);
     std::string directive = line.substr(1);
     directive.erase(0, directive.find_first_not_of(" \t"));
     if (directive.rfind("ifndef", 0) == 0 && after == 0 && !code_seen && depth == 0) {
@@ -44,7 +55,7 @@ unsigned offset_for_include(std::string const& text) {
       after = at;
     } else if (directive.rfind("pragma once", 0) == 0) {
       after = at;
-    } else if (directive.rfind("include", 0) == 0 && depth == guard) {
+    } else if (directive.rfind("include", 0) == 0 && depth == guard && !code_seen) {
       after = at;
     }
   }
@@ -121,7 +132,8 @@ class rewriter {
     if (!can_change(s.name, s.at, "allocation")) return;
     library_users_.insert(s.name.file);
     if (s.kind == site_kind::create || s.kind == site_kind::create_array) {
-      edits_.replace(s.name, std::string{"new ("} + library_ + "memory{" + flag + "})");
+      std::string const memory = d.of_both_heaps ? "memory_of<" + s.type_text + ">{}" : "memory{" + flag + "}";
+      edits_.replace(s.name, "new (" + library_ + memory + ")");
       return;
     }
     edits_.replace(s.name, library_ + (s.kind == site_kind::calloc ? "calloc" : "malloc"));
@@ -180,6 +192,11 @@ class rewriter {
     std::string const clean = library_ + "clean();";
     edits_.insert(main.after_brace, "\n  " + library_ + (asked_.dynamic ? "init_dynamic(" : "init(") + asked_.heap_bytes + ");");
     library_users_.insert(main.after_brace.file);
+    if (!main.object.file.empty()) {
+      tell(severity::note, "I3", main.object,
+           "no clean() is added to main, as this object is destroyed after it and may use the heap: the heap lasts until the process ends");
+      return;
+    }
     for (auto const& one : main.returns) {
       if (!one.whole.editable) {
         tell(severity::error, "E5", one.at, "a macro has this return, and clean-up belongs before it: write it out, or use --no-init");

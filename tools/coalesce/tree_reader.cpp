@@ -19,6 +19,7 @@ class visitor : public RecursiveASTVisitor<visitor> {
   bool VisitAddrLabelExpr(AddrLabelExpr* seen) { return reader_.VisitAddrLabelExpr(seen); }
   bool VisitBinaryOperator(BinaryOperator* seen) { return reader_.VisitBinaryOperator(seen); }
   bool VisitCallExpr(CallExpr* seen) { return reader_.VisitCallExpr(seen); }
+  bool VisitCXXRecordDecl(CXXRecordDecl* seen) { return reader_.VisitCXXRecordDecl(seen); }
   bool VisitCompoundLiteralExpr(CompoundLiteralExpr* seen) { return reader_.VisitCompoundLiteralExpr(seen); }
   bool VisitDeclRefExpr(DeclRefExpr* seen) { return reader_.VisitDeclRefExpr(seen); }
   bool VisitDeclStmt(DeclStmt* seen) { return reader_.VisitDeclStmt(seen); }

@@ -6,6 +6,7 @@ namespace clang {
 class AddrLabelExpr;
 class BinaryOperator;
 class CallExpr;
+class CXXRecordDecl;
 class CompoundLiteralExpr;
 class Decl;
 class DeclRefExpr;
@@ -42,6 +43,7 @@ class tree_reader {
   virtual bool VisitAddrLabelExpr(clang::AddrLabelExpr*) { return true; }
   virtual bool VisitBinaryOperator(clang::BinaryOperator*) { return true; }
   virtual bool VisitCallExpr(clang::CallExpr*) { return true; }
+  virtual bool VisitCXXRecordDecl(clang::CXXRecordDecl*) { return true; }
   virtual bool VisitCompoundLiteralExpr(clang::CompoundLiteralExpr*) { return true; }
   virtual bool VisitDeclRefExpr(clang::DeclRefExpr*) { return true; }
   virtual bool VisitDeclStmt(clang::DeclStmt*) { return true; }

@@ -6,7 +6,7 @@
 #define __host__ __attribute__((host))
 #define __shared__ __attribute__((shared))
 #define __constant__ __attribute__((constant))
-#define __managed__ __attribute__((managed))
+#define __managed__ __attribute__((device))  // Clang knows managed variables for HIP only
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...) __attribute__((launch_bounds(__VA_ARGS__)))
@@ -47,6 +47,7 @@ cudaError_t cudaFree(void*);
 __device__ void* malloc(size_t);
 __device__ void* calloc(size_t, size_t);
 __device__ void free(void*);
+__device__ void* __nv_aligned_device_malloc(size_t, size_t);
 __device__ int printf(char const*, ...);
 }
 

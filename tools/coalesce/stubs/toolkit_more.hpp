@@ -4,6 +4,12 @@
 
 #include <assert.h>
 
+// Clang knows managed variables for HIP only. To device code they are as other variables of the device.
+#undef __managed__
+#define __managed__ __attribute__((device))
+
+extern "C" __attribute__((device)) void* __nv_aligned_device_malloc(__SIZE_TYPE__, __SIZE_TYPE__);
+
 #define GPUHEAP_STUB_LEAST(A, B, R)                                      \
   inline __attribute__((host)) R min(A a, B b) { return a < b ? a : b; } \
   inline __attribute__((host)) R max(A a, B b) { return a < b ? b : a; }

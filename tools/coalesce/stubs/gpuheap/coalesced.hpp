@@ -12,6 +12,8 @@ GPUHEAP_STUB_HD void* calloc(size_type count, size_type bytes, bool together = f
 GPUHEAP_STUB_HD void free(void* p);
 enum class memory : bool {};  // takes the promise in braces, as the library's struct does
 template <class T>
+struct memory_of {};
+template <class T>
 GPUHEAP_STUB_HD void destroy(T* p);
 template <class T>
 GPUHEAP_STUB_HD void destroy_array(T* p);
@@ -28,6 +30,7 @@ using coalesced::destroy_array;
 using coalesced::free;
 using coalesced::init;
 using coalesced::init_dynamic;
+using coalesced::memory_of;
 GPUHEAP_STUB_HD void* malloc(size_type bytes, bool together = false);
 GPUHEAP_STUB_HD void* calloc(size_type count, size_type bytes, bool together = false);
 enum class memory : bool {};  // takes the promise in braces, as the library's struct does
@@ -39,5 +42,9 @@ GPUHEAP_STUB_HD void* operator new(decltype(sizeof(0)) bytes, gpuheap::coalesced
 GPUHEAP_STUB_HD void* operator new[](decltype(sizeof(0)) bytes, gpuheap::coalesced::memory) noexcept;
 GPUHEAP_STUB_HD void* operator new(decltype(sizeof(0)) bytes, gpuheap::coalesced::by_warp::memory) noexcept;
 GPUHEAP_STUB_HD void* operator new[](decltype(sizeof(0)) bytes, gpuheap::coalesced::by_warp::memory) noexcept;
+template <class T>
+GPUHEAP_STUB_HD void* operator new(decltype(sizeof(0)) bytes, gpuheap::coalesced::memory_of<T>) noexcept;
+template <class T>
+GPUHEAP_STUB_HD void* operator new[](decltype(sizeof(0)) bytes, gpuheap::coalesced::memory_of<T>) noexcept;
 
 #undef GPUHEAP_STUB_HD
