@@ -115,7 +115,7 @@ struct alignas(16) layout {
     return useful < most ? static_cast<unsigned>(useful) : most;
   }
   [[nodiscard]] GPUHEAP_HD slot_map slots_of(unsigned page) const {
-    return {words + size_t{page} * words_per_page, groups + size_t{page} * groups_per_page * group_stride, group_stride};
+    return {words + size_t{page} * words_per_page, groups + size_t{page} * (groups_per_page * group_stride), group_stride};
   }
   [[nodiscard]] GPUHEAP_HD void* address(unsigned page, unsigned slot, unsigned c) const {
     return base + (size_t{page} << page_shift) + size_t{slot} * size_classes::slot_bytes(c);
