@@ -538,21 +538,23 @@ class basic_sharded_spans {
     simt::copy(control_, &initial, sizeof(control), stream);
   }
   // Makes all pages of a heap free whose metadata is 0. A last segment of fewer than 64 pages is a broken one. The host writes the trees,
-  // since a kernel that does it is in every program: 12 KB.
+  // since a kernel that does it would be in every program: 10 KB.
   void write_free_pages(stream_ref stream) const {
-    std::vector<simt::uint64_t> words(at_.whole_words() + at_.broken_words());
-    sharded::layout here = at_;
-    here.trees = words.data();
     unsigned const whole = at_.num_pages / 64, left = at_.num_pages % 64;
+    // The pages of the last segment lie before the trees, so one copy writes both.
+    simt::uint64_t* const from = left != 0 ? at_.pages + whole : at_.trees;
+    auto const before = static_cast<simt::size_t>(at_.trees - from);
+    std::vector<simt::uint64_t> words(before + at_.whole_words() + at_.broken_words());
+    sharded::layout here = at_;
+    here.trees = words.data() + before;
     for (unsigned s = 0; s < whole; ++s) here.whole_tree().set_alone(s);
     if (left != 0) {
-      simt::uint64_t const free = simt::low_bits(left);
-      structures::span_tag::word const broken = structures::segment_map::broken_up;
+      words[0] = simt::low_bits(left);
       here.broken_tree().set_alone(whole);
-      simt::copy(at_.pages + whole, &free, sizeof free, stream);
+      structures::span_tag::word const broken = structures::segment_map::broken_up;
       simt::copy(at_.segment_tags + simt::size_t{whole} * at_.tag_stride, &broken, sizeof broken, stream);
     }
-    simt::copy(at_.trees, here.trees, words.size() * sizeof(simt::uint64_t), stream);
+    simt::copy(from, words.data(), words.size() * sizeof(simt::uint64_t), stream);
   }
   [[nodiscard]] sharded::growing_parts<sharded::spans> parts() const { return {at_, control_}; }
   [[nodiscard]] unsigned segments_there(stream_ref stream) const {
