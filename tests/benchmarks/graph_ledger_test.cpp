@@ -82,9 +82,9 @@ TEST(GraphLedger, NamesTheFirstListThatDiffers) {
   device_csr const edges(three_edges, {});
   graph_ledger ledger(edges, {});
   (void)ledger.note_build(bytes{was_done, was_done, was_done}.data());
-  EXPECT_EQ((kept_lists{{{1}, {2}, {}}}.differ_from(ledger)), "1lists have wrong contents: the first is that of vertex 0");
-  EXPECT_EQ((kept_lists{{{1, 1}, {0}, {}}}.differ_from(ledger)), "1lists have wrong contents: the first is that of vertex 1");
-  EXPECT_EQ((kept_lists{{{1, 1}, {2, 2}, {0}}}.differ_from(ledger)), "2lists have wrong contents: the first is that of vertex 1");
+  EXPECT_EQ((kept_lists{{{1}, {2}, {}}}.differ_from(ledger)), "1 list has wrong contents: the first is that of vertex 0");
+  EXPECT_EQ((kept_lists{{{1, 1}, {0}, {}}}.differ_from(ledger)), "1 list has wrong contents: the first is that of vertex 1");
+  EXPECT_EQ((kept_lists{{{1, 1}, {2, 2}, {0}}}.differ_from(ledger)), "2 lists have wrong contents: the first is that of vertex 1");
 }
 TEST(GraphLedger, AnInsertMayBeUndoneOnlyForWantOfMemory) {
   device_csr const edges(three_edges, {});

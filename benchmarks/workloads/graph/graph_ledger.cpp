@@ -123,7 +123,8 @@ std::string graph_ledger::compare(vertex const* vertices) {
          {.stream = stream_});
   auto const said = found();
   if (said.bad_lists == 0) return "";
-  return std::to_string(said.bad_lists) + "lists have wrong contents: the first is that of vertex " + std::to_string(said.first_bad_list);
+  std::string const lists = said.bad_lists == 1 ? "1 list has" : std::to_string(said.bad_lists) + " lists have";
+  return lists + " wrong contents: the first is that of vertex " + std::to_string(said.first_bad_list);
 }
 
 }  // namespace gpuheap::bench::graph

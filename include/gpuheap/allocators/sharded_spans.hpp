@@ -248,8 +248,9 @@ class basic_sharded_spans {
     basic_sharded_spans heap{plan, where};
     heap.metadata_bytes_ = plan.metadata_bytes;
     simt::fill(where.base, 0, plan.metadata_bytes, stream);
-    heap.write_control(heap.at_.num_pages, stream);
-    heap.write_free_pages(stream);
+    heap.write_control(stream);
+    sharded::segment_range const all{0, heap.at_.num_segments()};
+    launch(all.num_leaves(), sharded::add_segments{heap.control_, all}, {.stream = stream});
     return heap;
   }
 
@@ -287,7 +288,7 @@ class basic_sharded_spans {
                                 initial_bytes, parts.metadata_bytes(1) + heap.at_.segment_bytes()));
     map(0, parts.fixed_bytes());
     simt::fill(whole.base, 0, parts.fixed_bytes(), stream);
-    heap.write_control(0, stream);
+    heap.write_control(stream);
     parts.add({0, segments}, map, stream);
     return heap;
   }
@@ -527,34 +528,13 @@ class basic_sharded_spans {
         control_{reinterpret_cast<control*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128) + plan.control_at)},
         id_{sharded::next_heap_id()} {}
 
-  // Writes the control block of a heap of which the first `pages` pages have memory, and are free.
-  void write_control(unsigned pages, stream_ref stream) const {
+  // Writes the control block of a heap that has no segment yet.
+  void write_control(stream_ref stream) const {
     control initial{};
     initial.at = at_;
     initial.map = {at_.whole_tree(),    at_.broken_tree(),     at_.pages,        at_.num_segments(), sharded::layout::lg_pages,
                    &control_->num_free, &control_->least_free, at_.segment_tags, at_.tag_stride};
-    initial.segments_there = (pages + 63) / 64;
-    initial.pages_there = initial.num_free = initial.least_free = pages;
     simt::copy(control_, &initial, sizeof(control), stream);
-  }
-  // Makes all pages of a heap free whose metadata is 0. A last segment of fewer than 64 pages is a broken one. The host writes the trees,
-  // since a kernel that does it would be in every program: 10 KB.
-  void write_free_pages(stream_ref stream) const {
-    unsigned const whole = at_.num_pages / 64, left = at_.num_pages % 64;
-    // The pages of the last segment lie before the trees, so one copy writes both.
-    simt::uint64_t* const from = left != 0 ? at_.pages + whole : at_.trees;
-    auto const before = static_cast<simt::size_t>(at_.trees - from);
-    std::vector<simt::uint64_t> words(before + at_.whole_words() + at_.broken_words());
-    sharded::layout here = at_;
-    here.trees = words.data() + before;
-    for (unsigned s = 0; s < whole; ++s) here.whole_tree().set_alone(s);
-    if (left != 0) {
-      words[0] = simt::low_bits(left);
-      here.broken_tree().set_alone(whole);
-      structures::span_tag::word const broken = structures::segment_map::broken_up;
-      simt::copy(at_.segment_tags + simt::size_t{whole} * at_.tag_stride, &broken, sizeof broken, stream);
-    }
-    simt::copy(from, words.data(), words.size() * sizeof(simt::uint64_t), stream);
   }
   [[nodiscard]] sharded::growing_parts<sharded::spans> parts() const { return {at_, control_}; }
   [[nodiscard]] unsigned segments_there(stream_ref stream) const {

@@ -74,12 +74,6 @@ struct bitmap_tree {
     set_words(&leaves[simt::size_t{i} * leaf_stride], &mids[i / 64], top_of(i), i, mask);
   }
   GPUHEAP_FN void set(unsigned bit) const { set_mask(bit / 64, word{1} << (bit % 64)); }
-  // Sets a bit of a tree that no other thread uses, in memory of the calling thread. Host and device.
-  GPUHEAP_HD void set_alone(unsigned bit) const {
-    leaves[simt::size_t{bit / 64} * leaf_stride] |= word{1} << (bit % 64);
-    mids[bit / 4096] |= word{1} << (bit / 64 % 64);
-    if (num_tops() != 0) tops[bit / (4096 * 64)] |= word{1} << (bit / 4096 % 64);
-  }
 
   // Takes the bits `mask` of leaf i, and returns those that were set. Any thread.
   GPUHEAP_FN word take_mask(unsigned i, word mask) const {

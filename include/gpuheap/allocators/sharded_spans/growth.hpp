@@ -45,9 +45,14 @@ struct add_segments {
   segment_range range;
   GPUHEAP_FN void operator()(unsigned i) const {
     layout const& at = heap->at;
-    at.whole_tree().set_mask(range.leaf(i), range.mask(range.leaf(i)));
+    // The heap's last segment may have fewer pages than a whole one.
+    unsigned const there = range.end << at.lg_pages < at.num_pages ? range.end << at.lg_pages : at.num_pages;
+    bool const is_partial = there % 64 != 0;
+    segment_range const whole{range.first, is_partial ? range.end - 1 : range.end};
+    if (uint64_t const mask = whole.mask(range.leaf(i)); mask != 0) at.whole_tree().set_mask(range.leaf(i), mask);
     if (i != 0) return;
-    unsigned const there = range.end << at.lg_pages, pages = there - (range.first << at.lg_pages);
+    if (is_partial) heap->segments().break_up(range.end - 1, simt::low_bits(there % 64));
+    unsigned const pages = there - (range.first << at.lg_pages);
     simt::global_ref<unsigned>{heap->num_free}.fetch_add(pages, simt::relaxed);
     simt::global_ref<unsigned>{heap->least_free}.fetch_add(pages,
                                                            simt::relaxed);  // pages - least_free, the peak of held pages, stays the same
