@@ -228,10 +228,6 @@ void simplify(lowered& l) {
   passes.run(*l.module, modules);
 }
 
-}  // namespace
-
-namespace {
-
 // Several sources may define one function or variable, as when a header defines it without `inline`: without relocatable device code, each
 // source is a device program of its own. Makes those of `module` that `all` defines too local to `module`.
 void keep_apart(llvm::Module& module, llvm::Module const& all, lowered& l) {

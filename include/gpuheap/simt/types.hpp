@@ -9,7 +9,7 @@
 #include <cstdint>
 #endif
 
-// What a cudaStream_t points to.
+// A cudaStream_t points to this struct.
 struct CUstream_st;
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
