@@ -250,13 +250,22 @@ GPUHEAP_HD inline void operator delete(void* p, gpuheap::coalesced::by_warp::mem
 GPUHEAP_HD inline void operator delete[](void* p, gpuheap::coalesced::by_warp::memory) noexcept { gpuheap::coalesced::free(p); }
 
 namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced::detail {
-// Memory for an object or an array that stays in the toolkit's heap.
+// Memory for an object that stays in the toolkit's heap.
 template <std::size_t Alignment>
-[[nodiscard]] GPUHEAP_HD inline void* toolkit_memory(std::size_t bytes) {
+[[nodiscard]] GPUHEAP_HD inline void* toolkit_object(std::size_t bytes) {
   if constexpr (Alignment > 16) {
     return ::operator new (bytes, std::align_val_t{Alignment});
   } else {
     return ::operator new(bytes);
+  }
+}
+// The same for an array, which `delete[]` frees.
+template <std::size_t Alignment>
+[[nodiscard]] GPUHEAP_HD inline void* toolkit_array(std::size_t bytes) {
+  if constexpr (Alignment > 16) {
+    return ::operator new[](bytes, std::align_val_t{Alignment});
+  } else {
+    return ::operator new[](bytes);
   }
 }
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE::coalesced::detail
@@ -265,14 +274,14 @@ template <std::size_t Alignment>
 template <class T>
 [[nodiscard]] GPUHEAP_HD inline void* operator new(std::size_t bytes, gpuheap::coalesced::memory_of<T>) noexcept {
   namespace detail = gpuheap::coalesced::detail;
-  if constexpr (detail::is_left_object<T>) return detail::toolkit_memory<alignof(T)>(bytes);
+  if constexpr (detail::is_left_object<T>) return detail::toolkit_object<alignof(T)>(bytes);
   return gpuheap::coalesced::malloc(bytes);
 }
 // Of new for an array.
 template <class T>
 [[nodiscard]] GPUHEAP_HD inline void* operator new[](std::size_t bytes, gpuheap::coalesced::memory_of<T>) noexcept {
   namespace detail = gpuheap::coalesced::detail;
-  if constexpr (detail::is_left_array<T>) return detail::toolkit_memory<alignof(T)>(bytes);
+  if constexpr (detail::is_left_array<T>) return detail::toolkit_array<alignof(T)>(bytes);
   return gpuheap::coalesced::malloc(bytes);
 }
 // The matching form of delete, as above.

@@ -50,6 +50,52 @@ TEST(ProgramAllocator, ServesTheProgram) {
   }
 }
 
+struct alignas(64) over_aligned {
+  int value[16];
+};
+struct has_virtual {
+  GPUHEAP_FN virtual ~has_virtual() {}
+};
+struct has_destructor {
+  int value = 1;
+  GPUHEAP_FN ~has_destructor() {}
+};
+// Makes and deletes an object and an array, of which the program's heap has those that destroy() and destroy_array() free there.
+template <class T>
+struct make_and_destroy {
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned) const {
+    T* const one = new (coalesced::memory_of<T>{}) T;
+    T* const row = new (coalesced::memory_of<T>{}) T[3];
+    unsigned const bad = one == nullptr || row == nullptr || reinterpret_cast<simt::uintptr_t>(one) % alignof(T) != 0;
+    coalesced::destroy(one);
+    coalesced::destroy_array(row);
+    if (bad != 0) simt::atomic_ref<unsigned>{*wrong}.fetch_add(bad, simt::relaxed);  // relaxed: a count
+  }
+};
+struct ask_for_nothing {
+  unsigned* wrong;
+  GPUHEAP_FN void operator()(unsigned) const {
+    void* const p = coalesced::malloc(0);
+    if (p == nullptr) simt::atomic_ref<unsigned>{*wrong}.fetch_add(1u, simt::relaxed);  // relaxed: a count
+    coalesced::free(p);
+  }
+};
+
+TEST(ProgramAllocator, DeletesWhereItMade) {
+  coalesced::init(gpuheap::heap_size{64_MiB});
+  device_array<unsigned> wrong(1);
+  gpuheap::launch(40, make_and_destroy<int>{wrong.data()});
+  gpuheap::launch(40, make_and_destroy<over_aligned>{wrong.data()});
+  gpuheap::launch(40, make_and_destroy<has_virtual>{wrong.data()});
+  gpuheap::launch(40, make_and_destroy<has_destructor>{wrong.data()});
+  gpuheap::launch(40, ask_for_nothing{wrong.data()});
+  EXPECT_EQ(wrong.first(), 0u);
+  EXPECT_EQ(coalesced::program_heap()->check(), 0u);
+  EXPECT_EQ(coalesced::program_heap()->stats().live_allocations, 0u);
+  coalesced::clean();
+}
+
 // Blocks of the same number in launches that run at once: of one block each, as the simulator runs those of several one by one.
 TEST(ProgramAllocator, LaunchesAtOnceKeepApart) {
   coalesced::init(gpuheap::heap_size{64_MiB});
