@@ -45,9 +45,10 @@ class ptx_reader {
   void skip() {
     for (; at_ < text_.size(); ++at_) {
       char const c = text_[at_];
-      if (text_.compare(at_, 2, "//") == 0) {
+      char const after = at_ + 1 < text_.size() ? text_[at_ + 1] : '\0';
+      if (c == '/' && after == '/') {
         at_ = past("\n", at_ + 2) - 1;
-      } else if (text_.compare(at_, 2, "/*") == 0) {
+      } else if (c == '/' && after == '*') {
         at_ = past("*/", at_ + 2) - 1;
       } else if (c == '"') {
         at_ = past("\"", at_ + 1) - 1;  // a backslash means nothing in a string of PTX
