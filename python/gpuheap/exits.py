@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
-from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, UserError
+from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_READER_LEFT, EXIT_USAGE, UserError
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
@@ -68,20 +69,21 @@ def _code_of(command: Callable[[], object]) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except SystemExit as error:
-        # A command-line library raises this after it printed help, and when the reader of a pipe has left.
+        # A command-line library raises this after it printed help, and with the code 1 when the reader of a pipe has left.
         _flush_output()
         _drop(sys.stdout)
+        if _Output.reader_left:
+            return EXIT_READER_LEFT
         return error.code if isinstance(error.code, int) else EXIT_FAILED
     except UserError as error:
         return _complain(str(error))
     except KeyboardInterrupt:
         _flush_output()
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # The reader of a pipe left, as `head` does. Nothing more can be written, also not at exit.
-        _drop(sys.stdout)
-        return EXIT_FAILED
     except OSError as error:
+        if _Output.reader_left and isinstance(error, BrokenPipeError):
+            _drop(sys.stdout)  # nothing more can be written, also not at exit
+            return EXIT_READER_LEFT
         from gpuheap.files import words_of
 
         if error.filename is None and isinstance(error, FileNotFoundError):  # the system's error if the current folder was deleted
@@ -157,6 +159,34 @@ def _open_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace" if is_utf8(stream.encoding) else "replace")
+    sys.stdout, sys.stderr = _noting(sys.stdout), _noting(sys.stderr)
+
+
+class _Output(io.FileIO):
+    """The file of a standard stream, which notes that the reader of its pipe has left, as `head` does.
+
+    The exception alone does not tell: command-line libraries turn it into an exit with the code 1, which other ends of a command have too.
+    """
+
+    reader_left = False  # of either stream
+
+    def write(self, content: Any, /) -> int:
+        try:
+            return super().write(content)
+        except BrokenPipeError:
+            _Output.reader_left = True
+            raise
+
+
+def _noting(stream: TextIO) -> TextIO:
+    """The stream, on an `_Output`. A stream that is no file, such as one of a test, stays."""
+    if not isinstance(stream, io.TextIOWrapper) or not isinstance(getattr(stream.buffer, "raw", stream.buffer), io.FileIO):
+        return stream
+    stream.flush()
+    raw = _Output(stream.fileno(), "wb", closefd=False)
+    # Python leaves out the buffer for PYTHONUNBUFFERED.
+    buffer: Any = raw if isinstance(stream.buffer, io.RawIOBase) else io.BufferedWriter(raw)
+    return io.TextIOWrapper(buffer, stream.encoding, stream.errors, line_buffering=stream.line_buffering, write_through=stream.write_through)
 
 
 def is_utf8(encoding: str | None) -> bool:

@@ -25,6 +25,13 @@ def test_arguments_are_handed_on_as_they_are(tmp_path: Path) -> None:
     assert ran.returncode == 2
 
 
+def test_a_signal_that_ends_the_tool_is_told_as_a_shell_does(tmp_path: Path) -> None:
+    tool = tmp_path / "tool"
+    tool.write_text("#!/bin/sh\nkill -PIPE $$\n")
+    tool.chmod(0o755)
+    assert run("prog.cu", GPUHEAP_COALESCE=str(tool)).returncode == 141
+
+
 def test_a_tool_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "benchmarks" / "suites").mkdir(parents=True)
     ran = run("prog.cu", GPUHEAP_ROOT=str(tmp_path), GPUHEAP_COALESCE="")

@@ -52,6 +52,7 @@ def run_tool(layout: Layout, arguments: Sequence[str]) -> int:
         print(f"gpuheap: {error}", file=sys.stderr)
         return 0
     try:
-        return subprocess.run([tool, *arguments], check=False).returncode
+        code = subprocess.run([tool, *arguments], check=False).returncode
     except OSError as error:
         raise UserError(f"{tool} cannot be run: {error.strerror}") from None
+    return code if code >= 0 else 128 - code  # a signal that ended the rewriter counts as in a shell
