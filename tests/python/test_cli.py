@@ -22,6 +22,7 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
     ("arguments", "complaint"),
     [
         (["bench", "mni"], "unknown suite or case 'mni': did you mean 'mini'?"),
+        (["bench", "MINI"], "unknown suite or case 'MINI': did you mean 'mini'?"),
         (["bench", "alloc_singel"], "did you mean 'alloc_single'?"),
         (["bench", "mini/chrun"], "unknown case of suite mini 'chrun': did you mean 'churn'?"),
         (["bench", "mni/churn"], "unknown suite 'mni': did you mean 'mini'?"),
@@ -76,6 +77,7 @@ def test_a_file_of_another_kind_is_refused_before_anything_is_measured(checkout:
 @pytest.mark.parametrize(
     ("command", "usage"),
     [
+        (["claims"], "claims [OPTIONS] [PAPER]..."),
         (["merge"], "merge [OPTIONS] {DIR} [SUITE]..."),
         (["inspect"], "inspect [OPTIONS] {DUMP} [LATER]"),
         (["data", "get"], "data get [OPTIONS] {NAME}..."),

@@ -181,7 +181,9 @@ def test_claims_prints_verdicts_and_numbers(checkout: Checkout) -> None:
     (claim,) = said["claims"]
     assert (claim["name"], claim["verdict"], claim["points"], claim["rows"]) == ("one", "holds", 1, ["survey/alloc_single"])
     assert said["to_run"] == []
-    assert "two" not in checkout.gpuheap("claims", "--paper", "small", "--verdict", "holds").stdout
+    for named in (["--paper", "small"], ["small"], ["small", "--paper", "small"]):
+        ran = checkout.gpuheap("claims", *named, "--verdict", "holds")
+        assert ran.returncode == 0 and "two" not in ran.stdout
 
 
 def test_claims_says_why_a_claim_fails(checkout: Checkout) -> None:
@@ -210,7 +212,9 @@ def test_claims_says_why_a_claim_fails(checkout: Checkout) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--paper", "smal"], "unknown paper 'smal': did you mean 'small'?"),
+        (["--paper", "smal"], "unknown paper 'smal': did you mean 'small'? There are small"),
+        (["SMALL"], "unknown paper 'SMALL': did you mean 'small'? There are small"),
+        (["small", "zzz"], "unknown paper 'zzz': there are small"),
         (["--verdict", "hold"], "unknown verdict 'hold': did you mean 'holds'?"),
         (["--results", "nowhere"], "--results: there is no folder 'nowhere'"),
         (["--pages", "/dev/null"], "/dev/null is a file, and a folder is needed: name another folder with --pages"),

@@ -32,7 +32,10 @@ def register(app: typer.Typer) -> None:
 
 
 def claims(
-    paper: Annotated[list[str] | None, typer.Option("--paper", metavar="NAME", help="Judge only claims of this paper. May be repeated.")] = None,
+    named: Annotated[
+        list[str] | None, typer.Argument(metavar="PAPER", help="Judge only claims of these papers. Default: all papers.", show_default=False)
+    ] = None,
+    paper: Annotated[list[str] | None, typer.Option("--paper", metavar="NAME", help="The same as the argument PAPER. May be repeated.")] = None,
     verdict: Annotated[
         list[str] | None,
         typer.Option(
@@ -56,7 +59,7 @@ def claims(
 
     layout = find_layout()
     papers = load_papers(layout)
-    chosen = papers_named(papers, paper or [])
+    chosen = papers_named(papers, [*(named or []), *(paper or [])])
     wanted = verdicts_named(verdict or [])
     if pages is not None:
         make_folder(pages, "name another folder with --pages")

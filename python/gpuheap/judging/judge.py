@@ -109,7 +109,7 @@ def papers_named(papers: Sequence[Paper], names: Sequence[str]) -> list[Paper]:
     known = {paper.name for paper in papers}
     for name in names:
         if name not in known:
-            raise unknown_name("paper", name, known)
+            raise unknown_name("paper", name, known, list_all=True)
     return [paper for paper in papers if not names or paper.name in names]
 
 
