@@ -14,6 +14,8 @@ from gpuheap.formats.results import COLUMNS, ResultsError, Table, format_row, pa
 EARLIER = ",".join(COLUMNS)
 HEADER = EARLIER + ",values"
 GOOD = "quick,alloc_single,sharded_spans,cuda,1000,16,state=warm,malloc_us,us,2,2,0.5,1.1,2.9,1,3,10,ok,1 2 2 2 2 2 2 2 2 3"
+COMMA = "a decimal comma, as in 12,5, splits a number into two fields: write numbers with a decimal point"
+COMMAS = "save the table with commas between the fields, and numbers with a decimal point"
 POINT = make_point({"threads": 1000, "bytes": 16, "state": "warm"})
 
 
@@ -70,6 +72,12 @@ def test_a_reason_with_separators_stays_one_value(tmp_path: Path) -> None:
     [
         (GOOD.rsplit(",", 1)[0], "expected 19 fields, got 18"),
         (GOOD + ",", "expected 19 fields, got 20"),
+        (GOOD.replace(",0.5,", ",0,5,"), f"expected 19 fields, got 20: {COMMA}"),
+        (GOOD.replace("1 2 2", "1 2,5 2"), f"expected 19 fields, got 20: {COMMA}"),
+        (GOOD.replace(",us,2,", ',us,"2,5",'), "mean is '2,5', expected a number with a decimal point"),
+        (GOOD.replace("1 2 2 2 2 2 2 2 2 3", '"1 2,5 3"'), "values is '1 2,5 3', expected numbers separated by blanks with a decimal point"),
+        (GOOD.replace("state=warm", "state=warm,cold"), "expected 19 fields, got 20: a field that contains a comma stands in double quotes"),
+        (GOOD.replace(",", ";"), f"expected 19 fields, got 1: semicolons separate them: {COMMAS}"),
         (GOOD + " 2", "values has 11 numbers, and runs is 10"),
         (GOOD.replace("1 2 2", "0.5 2 2"), "values goes from 0.5 to 3, and min is 1, max 3"),
         (GOOD.replace("1 2 2", "1 two 2"), "values is '1 two 2 2 2 2 2 2 2 3', expected numbers separated by blanks"),
@@ -102,6 +110,16 @@ def test_a_bad_line_is_named_with_file_and_number(tmp_path: Path, line: str, com
         read_table(path)
     assert str(error.value).startswith(f"{path}:3: ")
     assert complaint in str(error.value)
+
+
+@pytest.mark.parametrize(("separator", "word"), [(";", "semicolons"), ("\t", "tabs")])
+@pytest.mark.parametrize("before", ["", "\ufeff"])
+def test_another_separator_is_named(tmp_path: Path, separator: str, word: str, before: str) -> None:
+    path = tmp_path / "quick.csv"
+    path.write_text(before + HEADER.replace(",", separator) + GOOD.replace(",", separator) + "\n")
+    with pytest.raises(ResultsError) as error:
+        read_table(path)
+    assert str(error.value) == f"{path}:1: {word} separate the fields, expected commas: {COMMAS}"
 
 
 def test_other_columns_are_refused(tmp_path: Path) -> None:

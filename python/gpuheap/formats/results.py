@@ -26,6 +26,8 @@ EXPLAINING = ("reason", "reached")  # keys of `parameter` that describe an outco
 MOST_RUNS = 1_000_000  # ten times what the executable accepts
 
 _NUMBERS = ("mean", "median", "stddev", "p5", "p95", "min", "max")
+_OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs"}  # those of spreadsheets whose locale has a decimal comma
+_SAVE_WITH_COMMAS = "save the table with commas between the fields, and numbers with a decimal point"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 Key = tuple[str, str, str, str, int | None, int | None, str]
@@ -209,7 +211,7 @@ def parse_row(line: str, has_values: bool = True) -> Row:
     except csv.Error as error:
         raise ValueError(f"not a line of CSV: {error}") from None
     if len(fields) != len(columns):
-        raise ValueError(f"expected {len(columns)} fields, got {len(fields)}")
+        raise ValueError(f"expected {len(columns)} fields, got {len(fields)}{_why_so_many(fields, line, len(columns))}")
     cell = dict(zip(columns, fields, strict=True))
     for column in ("suite", "case", "allocator"):
         if not _NAME.fullmatch(cell[column]):
@@ -325,6 +327,9 @@ def _percentile(ordered: Sequence[float], fraction: float) -> float:
 
 def _header_words(line: str) -> str:
     """Describes the mistake in a first line."""
+    for separator, word in _OTHER_SEPARATORS.items():
+        if line.count(separator) >= len(COLUMNS) - 1:
+            return f"{word} separate the fields, expected commas: {_SAVE_WITH_COMMAS}"
     expected = f"expected the columns {HEADER.strip()}"
     if not line.strip():
         return f"{expected}, found an empty line"
@@ -337,6 +342,22 @@ def _header_words(line: str) -> str:
     words += [f"{', '.join(repr(name) for name in twice[:4])} twice"] if twice else []
     words += [f"unknown {', '.join(repr(name) for name in unknown[:4])}"] if unknown else []
     return f"{expected}: {'; '.join(words) or 'they are in another order'}"
+
+
+def _why_so_many(fields: Sequence[str], line: str, expected: int) -> str:
+    """The likely reason for another number of fields than the format has, and the remedy; "" if none is likely."""
+    if len(fields) < expected:
+        separator = next((word for separator, word in _OTHER_SEPARATORS.items() if line.count(separator) >= expected - 1), "")
+        return f": {separator} separate them: {_SAVE_WITH_COMMAS}" if separator else ""
+    if fields[COLUMNS.index("metric")] not in METRICS:
+        return ": a field that contains a comma stands in double quotes"
+    # The surplus fields stand among the numbers, if none of these is empty.
+    numbers = fields[COLUMNS.index("unit") + 1 :]
+    return ": a decimal comma, as in 12,5, splits a number into two fields: write numbers with a decimal point" if all(numbers) else ""
+
+
+def _with_point(text: str) -> str:
+    return " with a decimal point" if "," in text else ""
 
 
 def _check_parameter(text: str) -> None:
@@ -369,7 +390,7 @@ def _numbers(cell: dict[str, str], required: bool) -> Statistics | None:
         try:
             values[name] = float(cell[name])
         except ValueError:
-            raise ValueError(f"{name} is '{cell[name]}', expected a number") from None
+            raise ValueError(f"{name} is '{cell[name]}', expected a number{_with_point(cell[name])}") from None
         if not math.isfinite(values[name]):
             raise ValueError(f"{name} is not finite")
     found = Statistics(**values)
@@ -387,7 +408,7 @@ def _values(text: str, runs: int, numbers: Statistics | None) -> tuple[float, ..
     try:
         values = tuple(float(part) for part in text.split(" "))
     except ValueError:
-        raise ValueError(f"values is '{text[:60]}', expected numbers separated by blanks") from None
+        raise ValueError(f"values is '{text[:60]}', expected numbers separated by blanks{_with_point(text)}") from None
     if not all(map(math.isfinite, values)):
         raise ValueError("values has a number that is not finite")
     if len(values) == 1:
