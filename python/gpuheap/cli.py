@@ -119,7 +119,7 @@ def doctor(as_json: Json = False) -> None:
 
 @app.command()
 def bench(
-    targets: Annotated[list[str] | None, typer.Argument(metavar="SUITE|CASE|SUITE/CASE ...", show_default=False)] = None,
+    targets: Annotated[list[str] | None, typer.Argument(metavar="SUITE|CASE|SUITE/CASE|FILE.toml ...", show_default=False)] = None,
     allocators: Annotated[
         list[str] | None, typer.Option("--allocators", "-a", metavar="a,b", help="The allocators to measure. Default: those of the suite, else all.")
     ] = None,
@@ -164,7 +164,7 @@ def bench(
     apart: Annotated[bool, typer.Option("--apart", help="Measure each case of an allocator in a process of its own, which starts CUDA again.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if a point crashed, timed out or was wrong, or a bound is not met.")] = False,
 ) -> None:
-    """Measure suites or cases. Each allocator is measured in a process of its own.
+    """Measure suites or cases: those of benchmarks/suites, or a suite in a file of yours. Each allocator is measured in a process of its own.
 
     The command writes each row as soon as its point finishes. The same command continues where an earlier one stopped.
     A table has rows of one build of the executable: the command refuses a table with rows of another build unless --anew is given.

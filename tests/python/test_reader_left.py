@@ -68,10 +68,7 @@ def test_a_measurement_whose_reader_left_keeps_its_rows(checkout: Checkout) -> N
 def test_another_pipe_that_breaks_is_told() -> None:
     """Only a standard stream without a reader ends a command in silence."""
     program = (
-        "import os; from gpuheap.exits import end_with\n"
-        "def command():\n"
-        "    read, write = os.pipe(); os.close(read); os.write(write, b'x')\n"
-        "end_with(command)"
+        "import os; from gpuheap.exits import end_with\ndef command():\n    read, write = os.pipe(); os.close(read); os.write(write, b'x')\nend_with(command)"
     )
     ran = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY / "python", capture_output=True, text=True, timeout=30)
     assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", "gpuheap: broken pipe\n")

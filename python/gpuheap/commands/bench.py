@@ -14,7 +14,7 @@ from rich.console import Console
 from gpuheap.answers.verdicts import FAILED, verdicts
 from gpuheap.commands.display import ProgressListener, print_outcome, print_stopped, print_time_is_up
 from gpuheap.errors import EXIT_FAILED, EXIT_INTERRUPTED, UserError
-from gpuheap.formats.suites import COUNTERS, TIMES, Suite, load_suites, select
+from gpuheap.formats.suites import ALL, COUNTERS, TIMES, Suite, add_files, load_suites, select
 from gpuheap.host.advise.nsight import find_profiler
 from gpuheap.paths import Layout
 from gpuheap.running.bench import Policy, carry_out
@@ -46,15 +46,16 @@ def run_bench(layout: Layout, console: Console, request: Request, policy: Policy
     """Runs the command. Returns the exit code."""
     suites = load_suites(layout)
     if not request.targets:
-        raise UserError(f"name a suite or a case to run: the suites are {', '.join(suites)}; 'all' runs every suite but quick")
+        raise UserError(f"name a suite, a case, or a suite's file to run: the suites are {', '.join(suites)}; '{ALL}' runs every suite but quick")
     if where.gpus is not None and where.scheduler is not None:
         raise UserError("--gpus chooses GPUs of this machine; --scheduler uses other machines: leave out --gpus and start a `dask worker` for each GPU there")
     codes = []
-    chosen = select(suites, list(request.targets))
+    suites, targets = add_files(suites, request.targets)
+    chosen = select(suites, list(targets))
     if where.for_claims:
         # No claim is about counters or the probe.
         chosen = [(suite, cases) for suite, cases in chosen if suite.instrument == TIMES] or chosen
-    if "all" in request.targets and find_profiler() is None:
+    if ALL in request.targets and find_profiler() is None:
         left_out = ", ".join(suite.name for suite, _ in chosen if suite.instrument == COUNTERS)
         chosen = [(suite, cases) for suite, cases in chosen if suite.instrument != COUNTERS]
         if left_out:
@@ -67,7 +68,7 @@ def run_bench(layout: Layout, console: Console, request: Request, policy: Policy
         if not of_programs:
             codes.append(_run_kernels(layout, console, part, policy, where, suites, strict))
         else:
-            codes.append(_run_programs(layout, console, part, policy, where, suites, strict, of_all="all" in request.targets))
+            codes.append(_run_programs(layout, console, part, policy, where, suites, strict, of_all=ALL in request.targets))
     return max(codes)
 
 

@@ -18,6 +18,7 @@ from gpuheap.formats.points import Point
 from gpuheap.formats.protocol import STATUSES, Measurement, PointResult
 from gpuheap.metrics import METRICS
 
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")  # of a suite, a case or an allocator
 COLUMNS = tuple("suite,case,allocator,backend,threads,bytes,parameter,metric,unit,mean,median,stddev,p5,p95,min,max,runs,status".split(","))
 RUNS_COLUMN = "values"  # each run's value; tables of earlier versions lack it
 HEADER = ",".join([*COLUMNS, RUNS_COLUMN]) + "\n"
@@ -28,7 +29,6 @@ MOST_RUNS = 1_000_000  # ten times what the executable accepts
 _NUMBERS = ("mean", "median", "stddev", "p5", "p95", "min", "max")
 _OTHER_SEPARATORS = {";": "semicolons", "\t": "tabs"}  # those of spreadsheets whose locale has a decimal comma
 _SAVE_WITH_COMMAS = "save the table with commas between the fields, and numbers with a decimal point"
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 Key = tuple[str, str, str, str, int | None, int | None, str]
 Sweep = tuple[str, str, str]  # case, allocator, backend
@@ -214,7 +214,7 @@ def parse_row(line: str, has_values: bool = True) -> Row:
         raise ValueError(f"expected {len(columns)} fields, got {len(fields)}{_why_so_many(fields, line, len(columns))}")
     cell = dict(zip(columns, fields, strict=True))
     for column in ("suite", "case", "allocator"):
-        if not _NAME.fullmatch(cell[column]):
+        if not NAME.fullmatch(cell[column]):
             raise ValueError(f"{column} is '{cell[column]}', expected a name of letters, digits and underscores")
     if cell["backend"] not in ("cuda", "simulator"):
         raise ValueError(f"backend is '{cell['backend']}', expected cuda or simulator")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +13,11 @@ from typing import Any
 from gpuheap import toml_checks
 from gpuheap.catalogue import MODES
 from gpuheap.errors import UserError, unknown_name
+from gpuheap.files import check_file
 from gpuheap.formats.bounds import Bound, read_bounds
 from gpuheap.formats.plots import Plot, read_plots
 from gpuheap.formats.points import DEFAULT_SEED, Grid, Point, Value, ends_of, make_point, numbered_points, read_grids, values_of
+from gpuheap.formats.results import NAME
 from gpuheap.formats.slowdowns import Slowdown, read_slowdown
 from gpuheap.metrics import METRICS
 from gpuheap.paths import Layout
@@ -29,6 +33,8 @@ SHORTEST_TIMEOUT_S = 60
 QUICK_RUNS = 3
 # The ways to measure the programs of a suite: timed runs, the GPU's counters (by Nsight Compute), or the probe of the driver's allocators.
 TIMES, COUNTERS, PROBE = INSTRUMENTS = ("times", "counters", "probe")
+ALL = "all"  # on the command line: every suite but `quick`
+_FILE_TARGET = re.compile(r"(?P<path>.*\.toml)(/(?P<case>[^/]*))?", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,9 @@ def load_suite(path: Path) -> Suite:
     """Reads and checks one file. Raises UserError for a mistake, and names the file and the key."""
     said, _ = toml_checks.read(path)
     suite = toml_checks.table(said.get("suite"), path, "[suite]", _SUITE_KEYS)
-    name = toml_checks.text(suite.get("name"), path, "suite.name")
+    name = _name(suite.get("name"), path, "suite.name")
+    if name == ALL:
+        raise UserError(f"{path}: suite.name is '{ALL}', which stands for all suites on the command line: choose another name")
     baselines = toml_checks.names(suite.get("baselines", []), path, "suite.baselines")
     paper = str(suite.get("paper", ""))
     lists = toml_checks.table(suite.get("lists", {}), path, "suite.lists", None)
@@ -168,6 +176,30 @@ def load_suite(path: Path) -> Suite:
     )
 
 
+def add_files(suites: Mapping[str, Suite], targets: Sequence[str]) -> tuple[dict[str, Suite], tuple[str, ...]]:
+    """The suites and those whose files the targets name, and the targets with the name of the suite in place of its file.
+
+    A file is named as FILE.toml, or with one of its cases as FILE.toml/CASE. Raises UserError for a file that cannot be used, and for one whose suite has the
+    name of a suite from another file.
+    """
+    known, named = dict(suites), []
+    for target in targets:
+        found = _FILE_TARGET.fullmatch(target)
+        if found is None:
+            named.append(target)
+            continue
+        path = Path(found["path"])
+        if path.stem in suites and not path.exists():
+            raise UserError(f"there is no file '{path}': did you mean the suite '{path.stem}'?")
+        check_file(path, "SUITE", f"the file of a suite, as docs/benchmarks.md shows one, or one of the suites {', '.join(suites)}")
+        suite = load_suite(path)
+        other = known.setdefault(suite.name, suite)
+        if not os.path.samefile(other.path, path):
+            raise UserError(f"{path}: suite.name is '{suite.name}', as in {other.path}, and both would write {suite.name}.csv: choose another name")
+        named.append(suite.name if found["case"] is None else f"{suite.name}/{found['case']}")
+    return known, tuple(named)
+
+
 def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
     """The cases that the command line names, by suite. Each target is a suite, a case, `suite/case` or `all`.
 
@@ -177,9 +209,7 @@ def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite,
     ordered = sorted(suites.values(), key=lambda suite: (suite.name != "quick", suite.paper != "", suite.name))
     chosen: dict[str, list[str]] = {}
     whole = [name for name in suites if name != "quick"]
-    for target in [name for named in targets for name in (whole if named == "all" else [named])]:
-        if target.endswith(".toml"):
-            raise UserError(f"'{target}' is the name of a file: give that of a suite whose file lies in benchmarks/suites: {', '.join(suites)}")
+    for target in [name for named in targets for name in (whole if named == ALL else [named])]:
         suite_name, _, case_name = target.partition("/")
         if case_name:
             if suite_name not in suites:
@@ -211,10 +241,18 @@ def _check_of_paper(case: Case, path: Path, fewest_runs: int) -> None:
         raise UserError(f"{path}: {case.name}: timeout_s is {case.timeout_s:g}: {least}")
 
 
+def _name(said: Any, path: Path, where: str) -> str:
+    """A name that may stand in a table."""
+    name = toml_checks.text(said, path, where)
+    if not NAME.fullmatch(name):
+        raise UserError(f"{path}: {where} is '{name}': expected a letter, then letters, digits and underscores")
+    return name
+
+
 def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mapping[str, Any], program: bool) -> dict[str, Case]:
     """The case for each backend. Its table `simulator` overrides the keys that it names. Bounds outside of that table hold on the GPU only."""
     said = toml_checks.table(entry, path, "[[case]]", _CASE_KEYS)
-    name = toml_checks.text(said.get("name"), path, "case.name")
+    name = _name(said.get("name"), path, "case.name")
     simulator = toml_checks.table(said.get("simulator", {}), path, f"{name}: [case.simulator]", _SIMULATOR_KEYS)
     metrics = toml_checks.names(said.get("metrics", []), path, f"{name}: metrics")
     for metric in metrics:

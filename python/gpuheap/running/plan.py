@@ -110,8 +110,9 @@ def make_plan(request: Request, suites: Mapping[str, Suite], executable: Executa
             case = _adjusted(suite.case(name, executable.backend), request)
             described = executable.description.case(name)
             if described is None:
-                meant = did_you_mean(name, [one.name for one in executable.description.cases])
-                remedy = f"{meant} If not, build it again" if meant else "build it again"
+                there = [one.name for one in executable.description.cases]
+                meant = did_you_mean(name, there)
+                remedy = f"{meant} If not, build it again" if meant else f"build it again, or name one of {', '.join(sorted(there))}"
                 raise UserError(f"{executable.path} has no case '{name}' of suite '{suite.name}': {remedy}")
             files = {key: path for key, path in request.files.items() if key in described.parameters}
             taken |= set(files)
