@@ -124,14 +124,16 @@ def bench(
         list[str] | None, typer.Option("--allocators", "-a", metavar="a,b", help="The allocators to measure. Default: those of the suite, else all.")
     ] = None,
     backend: Backend = None,
-    runs: Annotated[int | None, typer.Option(min=1, metavar="N", help="The number of timed runs of each point. Default: that of the suite.")] = None,
+    runs: Annotated[
+        int | None, typer.Option(min=1, max=100_000, metavar="N", help="The number of timed runs of each point. Default: that of the suite.")
+    ] = None,
     timeout: Annotated[float | None, typer.Option(min=0.001, metavar="S", help="The time limit of each point in seconds. Default: that of the suite.")] = None,
     enough: Annotated[
         float | None, typer.Option(min=0, metavar="S", help="A point that has taken this many seconds makes at most five runs. Default: that of the suite.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Measure few points of each sweep, with few runs.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Measure every point of the suite, which takes hours.")] = False,
-    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="The seed of all random numbers. Default: 1.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=(1 << 64) - 1, metavar="N", help="The seed of all random numbers. Default: 1.")] = None,
     heap_bytes: Annotated[str | None, typer.Option(metavar="SIZE", help="The size of each heap, as 8GiB. Default: that of the suite.")] = None,
     graph: Annotated[Path | None, typer.Option(metavar="FILE.mtx", help="A Matrix Market file for the graph cases. Default: generated graphs.")] = None,
     scene: Annotated[Path | None, typer.Option(metavar="FILE", help="An OBJ or PLY file for the case kdtree. Default: generated scenes.")] = None,

@@ -68,6 +68,14 @@ def check_file(path: Path, option: str, what: str) -> None:
         path.open("rb").close()
 
 
+def check_folder(folder: Path, option: str) -> None:
+    """Raises UserError if an option does not name a folder. The option is for folders of tables."""
+    if not folder.is_dir():
+        if folder.exists():
+            raise UserError(f"{option}: '{folder}' is a file: name a folder that gpuheap bench has written")
+        raise UserError(f"{option}: there is no folder '{folder}': name one that gpuheap bench has written")
+
+
 def check_beginning(path: Path, option: str, what: str, beginning: bytes) -> None:
     """Raises UserError if a file does not begin with `beginning`, in upper or lower case. `what`: the expected kind of file."""
     with naming(f"{option}: '{path}'", "read"), path.open("rb") as file:

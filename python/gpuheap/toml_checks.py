@@ -41,7 +41,8 @@ def table(said: Any, path: Path, where: str, keys: Collection[str] | None) -> di
 
 def tables(said: Any, path: Path, where: str, keys: Collection[str] | None) -> list[dict[str, Any]]:
     if not isinstance(said, list):
-        raise UserError(f"{path}: {where} must be a list of tables")
+        single = where.removeprefix("[").removesuffix("]") if isinstance(said, dict) and where.startswith("[[") else ""
+        raise UserError(f"{path}: {where} must be a list of tables{f': write {where} in place of {single}' if single else ''}")
     return [table(entry, path, f"{where}, entry {number}", keys) for number, entry in enumerate(said, start=1)]
 
 

@@ -149,7 +149,7 @@ def test_mistakes_are_one_line(tmp_path: Path, error_line: ErrorLine) -> None:
     assert "cut off" in error_line(inspect(tmp_path / "cut"))
     assert "is no dump" in error_line(inspect(tmp_path / "other"))
     assert "is damaged" in error_line(inspect(tmp_path / "head"))
-    assert "cannot be read: No such file" in error_line(inspect(tmp_path / "none"))
+    assert "cannot be read: No such file or directory: name a file that heap.write_dump() wrote" in error_line(inspect(tmp_path / "none"))
     assert "at least 1" in error_line(inspect(path, "--groups", "0"))
     assert "cannot be written" in error_line(inspect(path, "--svg", tmp_path))
 

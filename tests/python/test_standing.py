@@ -166,6 +166,7 @@ def test_a_narrow_terminal_cuts_nothing_off(checkout: Checkout) -> None:
         (["--suite", "gallatin"], "unknown suite 'gallatin' in elsewhere: there are survey"),
         (["--results", "nowhere"], "--results: there is no folder 'nowhere': name one that gpuheap bench has written"),
         (["--page", "elsewhere/survey.csv"], "--page: the file has no section '## Score' before '## What counts', as docs/standing.md has"),
+        (["--picture", "out.png"], "--picture: 'out.png' does not end in .svg, and the picture is an SVG file: name one that does"),
         (["--picture", "elsewhere"], "elsewhere cannot be written: it is a folder: name another file with --picture"),
     ],
 )

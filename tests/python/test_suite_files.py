@@ -14,7 +14,7 @@ from handmade import BETTER, CLAIM, HEAD
 
 from gpuheap.errors import UserError
 from gpuheap.formats.results import NAME, read_table
-from gpuheap.formats.suites import add_files, load_suite, load_suites
+from gpuheap.formats.suites import add_files, load_suite, load_suites, select
 from gpuheap.paths import Layout
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
@@ -107,6 +107,8 @@ def test_no_claim_waits_for_points_of_such_a_suite(checkout: Checkout, file: Pat
         (MINE.replace('"churn"', '"chrun"'), "has no case 'chrun' of suite 'mine': did you mean 'churn'? If not, build it again"),
         (MINE.replace("rounds", "round"), "mine.toml: churn: unknown axis 'round': did you mean 'rounds'?"),
         (MINE.replace("[[case]]", "[[cases]]"), "mine.toml: the suite has no [[case]]"),
+        (MINE.split("[[case]]")[0] + '[case]\nname = "churn"', "mine.toml: [[case]] must be a list of tables: write [[case]] in place of [case]"),
+        (MINE.replace('heap_bytes = "1GiB"', ""), 'mine.toml: churn: heap_bytes is missing: write the size of the case\'s heap, as heap_bytes = "1GiB"'),
     ],
 )
 def test_a_file_that_is_no_suite_is_told_in_one_line(checkout: Checkout, error_line: ErrorLine, text: str | None, complaint: str) -> None:
@@ -121,6 +123,26 @@ def test_a_folder_and_a_case_that_are_not_there_are_told(checkout: Checkout, err
     assert "SUITE: 'folder.toml' is a folder: expected the file of a suite" in error_line(checkout.gpuheap("bench", "folder.toml"))
     assert "unknown case of suite mine 'chrun': did you mean 'churn'?" in error_line(checkout.gpuheap("bench", f"{file}/chrun"))
     assert "there is no file 'mini.toml': did you mean the suite 'mini'?" in error_line(checkout.gpuheap("bench", "mini.toml"))
+
+
+@pytest.mark.parametrize(
+    ("target", "complaint"),
+    [
+        ("first", "there is no suite or case 'first': did you mean the file 'first.toml'?"),
+        ("./first", "there is no suite or case './first': did you mean the file './first.toml'?"),
+        ("first.txt", "'first.txt' is neither a suite nor a case, and the name of a suite's file ends in .toml: rename the file if it is a suite"),
+        ("my suites", "'my suites' is a folder: name the file of a suite in it, or a suite"),
+        ("./my suites/", "'./my suites/' is a folder: name the file of a suite in it, or a suite"),
+    ],
+)
+def test_a_path_that_is_no_suites_file_is_told(checkout: Checkout, error_line: ErrorLine, file: Path, target: str, complaint: str) -> None:
+    for name in ("first.toml", "first.txt", "churn"):
+        (checkout.root / name).write_text(MINE)
+    assert complaint in error_line(checkout.gpuheap("bench", target))
+    # A file in the current folder does not hide the case of its name, and the letters of the suffix may be large.
+    assert select(load_suites(Layout(checkout.root)), ["churn"])[0][1] == ("churn",)
+    (checkout.root / "FIRST.TOML").write_text(MINE)
+    assert add_files({}, [f"{checkout.root / 'FIRST.TOML'}/"])[1] == ("mine",)
 
 
 def test_two_files_of_one_name_are_refused(tmp_path: Path) -> None:

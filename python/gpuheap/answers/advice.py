@@ -91,7 +91,10 @@ def read_pattern(sizes: str, threads: str, granularity: str, reuse: str, memory:
     ends = sizes.split(":")
     if len(ends) > 2:
         raise UserError(f"--sizes: '{sizes}' is not a size or a range: write one size, or the smallest and the largest, as 16:64")
-    low, high = parse_bytes(ends[0], "--sizes"), parse_bytes(ends[-1], "--sizes")
+    try:
+        low, high = parse_bytes(ends[0], "--sizes"), parse_bytes(ends[-1], "--sizes")
+    except UserError as error:
+        raise UserError(f"{error}; a range has a colon, as 16:64") from None
     if low > high:
         raise UserError(f"--sizes: {low} is larger than {high}: write the smaller size first")
     try:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import UserError
+from gpuheap.files import check_folder
 from gpuheap.formats.protocol import Allocator, read_allocator
 from gpuheap.formats.results import Row, read_table
 from gpuheap.paths import Layout
@@ -45,11 +46,11 @@ def find_measured(layout: Layout, folder: Path | None = None) -> Measured:
             names = ", ".join(layout.shown(candidate) for candidate in candidates)
             raise UserError(f"results of several GPUs: name one with --results: {names}")
         folder = candidates[0]
-    elif not folder.is_dir():
-        raise UserError(f"--results: there is no folder '{folder}': name one that gpuheap bench has written")
-    elif not any(folder.glob("*.csv")) and (inside := sorted({path.parent for path in folder.glob("*/*.csv")})):
-        names = ", ".join(layout.shown(path.absolute()) for path in inside)
-        raise UserError(f"--results: the folder '{folder}' holds no table itself: name one in it: {names}")
+    else:
+        check_folder(folder, "--results")
+        if not any(folder.glob("*.csv")) and (inside := sorted({path.parent for path in folder.glob("*/*.csv")})):
+            names = ", ".join(layout.shown(path.absolute()) for path in inside)
+            raise UserError(f"--results: the folder '{folder}' holds no table itself: name one in it: {names}")
     rows = [row for path in sorted(folder.glob("*.csv")) for row in read_table(path)]
     on_gpu = tuple(row for row in rows if row.backend == "cuda")
     if rows and not on_gpu:

@@ -123,7 +123,7 @@ def _run_kernels(
         device = executable.description.device
         on = device.name if device is not None and executable.backend == "cuda" else "the simulator"
         several = f" by {len(workers)} workers" if len(workers) > 1 else ""
-        console.print(f"{plan.num_points} points on {on}{several} ({executable.why})", highlight=False)
+        console.print(f"{plan.num_points} point{'s' if plan.num_points != 1 else ''} on {on}{several} ({executable.why})", highlight=False)
         for note in plan.notes:
             console.print(f"note: {note}", style="yellow", highlight=False)
         identity, whole = executable.identity(), plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -96,8 +97,6 @@ def recorded_allocators(layout: Layout) -> Measured | None:
 
 
 def _write_pages(layout: Layout, papers: Sequence[Paper], judged: Sequence[Judged], measured: Measured, folder: Path) -> None:
-    import os
-
     from gpuheap.files import replace_file
     from gpuheap.judging.pages import evaluation_of, page_of
 
@@ -163,6 +162,8 @@ def compare(
         if path.is_dir():
             tables = sorted(path.glob("*.csv"))
             raise UserError(f"{path} is a folder: name a table in it{f', as {tables[0]}' if tables else ''}")
+        if not os.path.lexists(path):
+            raise UserError(f"there is no file '{path}': name a table that gpuheap bench has written, as results/nvidia-h200/heap.csv")
     comparison = compare_tables(read_table(before), read_table(after), tolerance / 100)
     if as_json:
         print_json(as_object(comparison))

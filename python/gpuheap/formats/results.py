@@ -337,6 +337,8 @@ def _header_words(line: str) -> str:
     missing = [name for name in COLUMNS if name not in found]
     unknown = [name for name in found if name not in (*COLUMNS, RUNS_COLUMN)]
     twice = [name for name in dict.fromkeys(found) if found.count(name) > 1]
+    if len(missing) == len(COLUMNS):
+        return f"{expected}, found none of them: name a table that gpuheap bench has written"
     words = ["a byte order mark stands before them: save the file in UTF-8 without one"] if line.startswith("\ufeff") else []
     words += [f"no {', '.join(missing)}"] if missing else []
     words += [f"{', '.join(repr(name) for name in twice[:4])} twice"] if twice else []

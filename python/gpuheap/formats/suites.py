@@ -34,7 +34,7 @@ QUICK_RUNS = 3
 # The ways to measure the programs of a suite: timed runs, the GPU's counters (by Nsight Compute), or the probe of the driver's allocators.
 TIMES, COUNTERS, PROBE = INSTRUMENTS = ("times", "counters", "probe")
 ALL = "all"  # on the command line: every suite but `quick`
-_FILE_TARGET = re.compile(r"(?P<path>.*\.toml)(/(?P<case>[^/]*))?", re.DOTALL)
+_FILE_TARGET = re.compile(r"(?P<path>.*\.toml)(/(?P<case>[^/]*))?", re.DOTALL | re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def add_files(suites: Mapping[str, Suite], targets: Sequence[str]) -> tuple[dict
         other = known.setdefault(suite.name, suite)
         if not os.path.samefile(other.path, path):
             raise UserError(f"{path}: suite.name is '{suite.name}', as in {other.path}, and both would write {suite.name}.csv: choose another name")
-        named.append(suite.name if found["case"] is None else f"{suite.name}/{found['case']}")
+        named.append(f"{suite.name}/{found['case']}" if found["case"] else suite.name)
     return known, tuple(named)
 
 
@@ -214,7 +214,7 @@ def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite,
         if case_name:
             if suite_name not in suites:
                 # A target with two slashes names no case of a suite, so the error quotes the whole target.
-                raise unknown_name("suite", target if "/" in case_name or not suite_name else suite_name, suites)
+                raise _no_suite_file(target) or unknown_name("suite", target if "/" in case_name or not suite_name else suite_name, suites)
             if case_name not in suites[suite_name].cases:
                 raise unknown_name(f"case of suite {suite_name}", case_name, suites[suite_name].cases)
             wanted = [case_name]
@@ -223,11 +223,20 @@ def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite,
         else:
             holder = next((suite for suite in ordered if target in suite.cases), None)
             if holder is None:
-                raise unknown_name("suite or case", target, [*suites, *(case for suite in ordered for case in suite.cases)])
+                raise _no_suite_file(target) or unknown_name("suite or case", target, [*suites, *(case for suite in ordered for case in suite.cases)])
             suite_name, wanted = holder.name, [target]
         cases = chosen.setdefault(suite_name, [])
         cases += [case for case in wanted if case not in cases]
     return [(suites[name], tuple(case for case in suites[name].cases if case in cases)) for name, cases in chosen.items()]
+
+
+def _no_suite_file(target: str) -> UserError | None:
+    """The error for an unknown target that is a path; None if it is none."""
+    if os.path.isdir(target):
+        return UserError(f"'{target}' is a folder: name the file of a suite in it, or a suite")
+    if os.path.exists(target):
+        return UserError(f"'{target}' is neither a suite nor a case, and the name of a suite's file ends in .toml: rename the file if it is a suite")
+    return UserError(f"there is no suite or case '{target}': did you mean the file '{target}.toml'?") if os.path.isfile(f"{target}.toml") else None
 
 
 def _check_of_paper(case: Case, path: Path, fewest_runs: int) -> None:
@@ -288,7 +297,7 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             section=str(said.get("section", "")),
             brief=str(said.get("brief", "")),
             # The benchmark makes no heap for a program.
-            heap_bytes=0 if command else parse_bytes(over.get("heap_bytes", said.get("heap_bytes", 0)), f"{path}: {name}: heap_bytes"),
+            heap_bytes=0 if command else _heap_bytes(over.get("heap_bytes", said.get("heap_bytes")), path, name),
             runs=toml_checks.whole(over.get("runs", said.get("runs", 10)), path, f"{name}: runs"),
             timeout_s=float(toml_checks.positive(over.get("timeout_s", said.get("timeout_s", 60)), path, f"{name}: timeout_s")),
             grids=grids,
@@ -310,6 +319,12 @@ def _case(entry: Any, path: Path, suite_baselines: tuple[str, ...], lists: Mappi
             command=command,
         )
     return made
+
+
+def _heap_bytes(said: Any, path: Path, name: str) -> int:
+    if said is None:
+        raise UserError(f"{path}: {name}: heap_bytes is missing: write the size of the case's heap, as heap_bytes = \"1GiB\"")
+    return parse_bytes(said, f"{path}: {name}: heap_bytes")
 
 
 def with_variants(grids: Sequence[Grid], variants: Mapping[str, Grid]) -> tuple[Grid, ...]:

@@ -88,7 +88,7 @@ def read_dump(path: Path) -> Dump:
                 texts.append(printable(file.read((length + 7) // 8 * 8)[:length].decode(errors="replace")))
             at = file.tell()
     except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from None
+        raise UserError(f"{path} cannot be read: {error.strerror}: name a file that heap.write_dump() wrote") from None
     if size != at + 16 * blocks:
         raise UserError(f"{path} has {size} bytes and should have {at + 16 * blocks}: it was cut off while it was written; write the dump again")
     return Dump(path, texts[0], base, region, heap, blocks, tuple(texts[1:]), at)

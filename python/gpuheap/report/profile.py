@@ -15,6 +15,7 @@ from matplotlib.ticker import FuncFormatter, NullLocator, PercentFormatter
 
 from gpuheap.answers.standing import Standing
 from gpuheap.catalogue import legend
+from gpuheap.errors import UserError
 from gpuheap.files import replace_file
 from gpuheap.report.figures import FILE
 from gpuheap.report.style import look
@@ -70,4 +71,6 @@ def profile_svg(found: Standing, subject: str) -> str:
 
 
 def write_profile(path: Path, found: Standing, subject: str) -> None:
+    if path.suffix.lower() not in ("", ".svg"):
+        raise UserError(f"--picture: '{path}' does not end in .svg, and the picture is an SVG file: name one that does")
     replace_file(path, profile_svg(found, subject), "name another file with --picture")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuheap.errors import UserError
+from gpuheap.files import check_folder
 from gpuheap.formats.results import Row, read_table
 from gpuheap.paths import Layout
 from gpuheap.running.environment import read_environment
@@ -29,8 +30,7 @@ class Recording:
 
 def folder_of_tables(folder: Path, option: str) -> Path:
     """The folder that an option names. Raises UserError if it has no tables."""
-    if not folder.is_dir():
-        raise UserError(f"{option}: there is no folder '{folder}': name one that gpuheap bench has written")
+    check_folder(folder, option)
     if not any(folder.glob("*.csv")):
         raise UserError(f"{option}: the folder '{folder}' holds no table: name one that gpuheap bench has written")
     return folder.resolve()
