@@ -152,7 +152,7 @@ def test_an_executable_that_cannot_describe_itself(checkout: Checkout, error_lin
     checkout.settings["describe"] = "fails"
     assert "ended with exit code 1: fake: libcuda.so.1 not found" in error_line(checkout.gpuheap("list"))
     checkout.environment = {"GPUHEAP_BENCH": "/nonexistent"}
-    assert "GPUHEAP_BENCH is '/nonexistent', which is not an executable file" in error_line(checkout.gpuheap("list"))
+    assert "GPUHEAP_BENCH is '/nonexistent', which is not an executable file: name a gpuheap-bench, or unset it" in error_line(checkout.gpuheap("list"))
 
 
 def test_an_executable_that_lacks_a_case_of_the_suite(checkout: Checkout, error_line: ErrorLine) -> None:

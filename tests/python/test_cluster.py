@@ -109,7 +109,11 @@ def test_machines_share_the_work_and_the_tables_are_those_of_one(checkout: Check
     assert checkout.gpuheap("bench", "mini", "--output", "one").returncode == 0
     checkout.log()
     # As for one, the scheduler's own file serves as its address.
-    ran = checkout.gpuheap("bench", "mini", "--output", "two", "--scheduler", str(cluster.file))
+    # A suite is the same by its name and by its file, of which the workers know nothing.
+    suite = checkout.root / "benchmarks" / "suites" / "mini.toml"
+    suite = suite.rename(checkout.root / "mine.toml")
+    (checkout.root / "benchmarks" / "suites" / "other.toml").write_text(suite.read_text().replace('"mini"', '"other"'))
+    ran = checkout.gpuheap("bench", "mine.toml", "--output", "two", "--scheduler", str(cluster.file))
     assert ran.returncode == 0, ran.stderr
     assert f"by 2 workers (2 workers of {cluster.file} have it)" in ran.stdout
     assert {line.split()[1] for line in checkout.log() if line.startswith("gpu ")} == {

@@ -215,6 +215,7 @@ def test_claims_says_why_a_claim_fails(checkout: Checkout) -> None:
         (["--paper", "smal"], "unknown paper 'smal': did you mean 'small'? There are small"),
         (["SMALL"], "unknown paper 'SMALL': did you mean 'small'? There are small"),
         (["small", "zzz"], "unknown paper 'zzz': there are small"),
+        (["--json", "--pages", "pages"], "--json and --pages exclude each other: choose one"),
         (["--verdict", "hold"], "unknown verdict 'hold': did you mean 'holds'?"),
         (["--results", "nowhere"], "--results: there is no folder 'nowhere'"),
         (["--pages", "/dev/null"], "/dev/null is a file, and a folder is needed: name another folder with --pages"),

@@ -273,6 +273,15 @@ def test_no_copy_is_dropped_where_none_is_proven(programs: Programs) -> None:
     assert "libgpuheap_host_merging.so is not built" in programs.reason("zero_copy_elide")
 
 
+def test_a_suite_of_programs_may_lie_in_a_file_of_the_user(programs: Programs) -> None:
+    root = programs.checkout.root
+    (root / "mine.toml").write_text(SUITE.replace('"whole"', '"mine"'))
+    (root / "benchmarks" / "suites" / "whole.toml").unlink()
+    ran = programs.bench("mine.toml/heat_64", "-a", "plain")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert {(row.suite, row.case, row.status) for row in read_table(programs.table.with_name("mine.csv"))} == {("mine", "heat_64", "ok")}
+
+
 def test_more_runs_than_the_suite_has_get_more_time(programs: Programs) -> None:
     suite = programs.checkout.root / "benchmarks" / "suites" / "whole.toml"
     suite.write_text(SUITE.replace("timeout_s = 20", "timeout_s = 4"))

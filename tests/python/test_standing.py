@@ -141,6 +141,8 @@ def test_the_command_prints_text_json_and_csv(checkout: Checkout) -> None:
     assert "1,000 threads, 16 B malloc_us" in ran.stdout and "halloc 2 µs" in ran.stdout
     labels = " ".join(ElementTree.parse(checkout.root / "standing.svg").getroot().itertext())
     assert "gpuheap (sharded_spans), 2 points" in labels and "halloc, 2 points" in labels
+    twice = checkout.gpuheap("standing", "--results", str(folder), "--suite", "survey", "--suite", "survey").stdout
+    assert twice.startswith("survey on ")
     said = json.loads(checkout.gpuheap("standing", "--results", str(folder), "--json", "--of", "halloc").stdout)
     assert (said["subject"], said["points"], said["worst"][0]["bytes"], said["worst"][0]["times"]) == ("halloc", 2, 64, 2.0)
     lines = list(csv.DictReader(io.StringIO(checkout.gpuheap("standing", "--results", str(folder), "--csv").stdout)))

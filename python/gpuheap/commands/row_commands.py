@@ -52,12 +52,15 @@ def claims(
     The exit code is 0 whatever the verdicts are. docs/claims.md explains them.
     """
     from gpuheap.answers.measured import find_measured
+    from gpuheap.errors import UserError
     from gpuheap.files import make_folder
     from gpuheap.judging.evidence import Evidence
     from gpuheap.judging.judge import commands_for, judge_all, papers_named, verdicts_named
     from gpuheap.judging.reader import load_papers
     from gpuheap.judging.show import print_judged
 
+    if as_json and pages is not None:
+        raise UserError("--json and --pages exclude each other: choose one")
     layout = find_layout()
     papers = load_papers(layout)
     chosen = papers_named(papers, [*(named or []), *(paper or [])])
@@ -236,7 +239,7 @@ def standing(
     for name in suites or []:
         if name not in there:
             raise unknown_name("suite", name, there, f"in {layout.shown(measured.folder)}")
-    chosen = [name for name in suites or SUITES if name in there]
+    chosen = [name for name in dict.fromkeys(suites or SUITES) if name in there]
     traits = {str(entry["name"]): entry for entry in measured.environment.get("allocators") or []}
     found = standing_of((row for row in measured.rows if row.suite in chosen), traits)
     if not found.contests:

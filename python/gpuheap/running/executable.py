@@ -45,7 +45,7 @@ def candidates(layout: Layout) -> dict[str, Path]:
     named = os.environ.get("GPUHEAP_BENCH")
     if named:
         if not os.access(named, os.X_OK) or Path(named).is_dir():
-            raise UserError(f"GPUHEAP_BENCH is '{named}', which is not an executable file")
+            raise UserError(f"GPUHEAP_BENCH is '{named}', which is not an executable file: name a gpuheap-bench, or unset it")
         return {"named": Path(named).resolve()}
     built = {backend: [path for path in layout.executables(backend) if os.access(path, os.X_OK)] for backend in BACKENDS}
     return {backend: paths[0] for backend, paths in built.items() if paths}
