@@ -197,7 +197,7 @@ def test_output_that_nobody_takes(checkout: Checkout) -> None:
     assert (full.returncode, full.stderr) == (2, "gpuheap: standard output cannot be written: no space left on device: free some space\n")
     for command in ("list", "list --json", "bench mini -a sharded_spans"):
         left = shell(checkout, f"gpuheap {command} | true; exit ${{PIPESTATUS[0]}}")
-        assert (left.returncode in (0, 1), left.stderr) == (True, ""), left
+        assert (left.returncode in (0, 141), left.stderr) == (True, ""), left
         closed = shell(checkout, f"gpuheap {command} <&- >&-")
         assert (closed.returncode, closed.stderr) == (0, ""), closed
     assert shell(checkout, "gpuheap bench mni 2>&-").returncode == 2
