@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A benchmark executable that speaks the protocol and misbehaves on request.
 
-FAKE_BENCH holds JSON: `backend`, `device` (or null with `device_error`), `start_s` before the first point, `delay_s` before each
-result, and `faults`, which maps "case/allocator/point argument" to what happens there: crash, early, exit3, hang, half, garbage, unit,
+FAKE_BENCH holds JSON: `backend`, `device` (or null with `device_error`), `serve_s` before it serves, `start_s` before the first point, `delay_s` before
+each result, and `faults`, which maps "case/allocator/point argument" to what happens there: crash, early, exit3, hang, half, garbage, unit,
 wrong, unsupported, usage, silent, noise. FAKE_BENCH_LOG names a file that gets a line for each process and each
 point.
 """
@@ -131,6 +131,7 @@ def main(arguments):
         return
     if arguments == ["--serve"]:
         log("serve")
+        time.sleep(settings.get("serve_s", 0))
         say_densely({"serves": True})
         while count := word():
             sweep([word() for _ in range(int(count))])

@@ -14,7 +14,7 @@ from fake_checkout import Checkout
 from gpuheap.errors import UserError
 from gpuheap.formats.points import make_point
 from gpuheap.formats.protocol import PointResult
-from gpuheap.running.children import Processes
+from gpuheap.running.children import Child, Processes
 from gpuheap.running.runner import PointBegan, PointEnded, Sweep, SweepCutShort, run_sweep
 
 SIZES = (16, 32, 64, 128, 256)
@@ -178,7 +178,8 @@ def served(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processe
     bench.fail(**{f"sharded_spans/{size}": fault for size, fault in faults.items()})
     bench.settings["serves"] = True
     monkeypatch.setenv("FAKE_BENCH", json.dumps(bench.settings))
-    sweep = Sweep("alloc_single", "sharded_spans", POINTS, 1 << 24, 3, 20, 1, **more)  # type: ignore[arg-type]
+    given: dict[str, object] = {"timeout_s": 20, **more}
+    sweep = Sweep("alloc_single", "sharded_spans", POINTS, 1 << 24, 3, seed=1, **given)  # type: ignore[arg-type]
     return list(run_sweep(bench.bench, sweep, processes=processes))
 
 
@@ -221,7 +222,7 @@ def test_a_heap_of_the_process_is_not_shared(bench: Checkout, monkeypatch: pytes
     assert bench.log().count("serve") == 2
     assert statuses(served(bench, monkeypatch, processes, {}, process_wide=True, first_runs=3)) == ["ok"] * 5
     lines = bench.log()
-    assert lines.count("first run") == 15 and lines.count("serve") == 0
+    assert lines.count("first run") == 15 and lines.count("serve") == 15
 
 
 def test_a_process_that_waits_ends_before_another_allocators_begins(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
@@ -240,3 +241,33 @@ def test_a_process_that_waits_ends_before_the_first_runs_begin(bench: Checkout, 
     processes.keep(bench.bench, "sharded_spans", child)
     assert statuses(served(bench, monkeypatch, processes, {}, first_runs=1)) == ["ok"] * 5
     assert child.process.poll() is not None
+
+
+def test_processes_for_first_runs_start_five_at_a_time(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
+    assert statuses(served(bench, monkeypatch, processes, {}, first_runs=7)) == ["ok"] * 5
+    order = [line for line in bench.log() if line in ("serve", "first run")]
+    assert order == (["serve"] * 5 + ["first run"] * 5 + ["serve"] * 2 + ["first run"] * 2) * 5
+
+
+def test_a_process_that_a_failed_point_left_serves_the_next_and_none_outlives_the_sweep(
+    bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes
+) -> None:
+    children: list[Child] = []
+
+    class Recorded(Child):
+        def __init__(self, command: list[str], variables: dict[str, str] | None, serves: bool = False) -> None:
+            super().__init__(command, variables, serves)
+            children.append(self)
+
+    monkeypatch.setattr("gpuheap.running.children.Child", Recorded)
+    events = served(bench, monkeypatch, processes, {32: "crash", 256: "hang"}, timeout_s=2, first_runs=3)
+    assert statuses(events) == ["ok", "crash", "ok", "ok", "timeout"]
+    assert bench.log().count("serve") == 3 + 3 + 1 + 3 + 3  # the crash leaves two processes for the next point
+    assert len(children) == 13 and all(child.process.poll() is not None for child in children)
+
+
+def test_first_runs_survive_processes_that_do_not_start(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
+    monkeypatch.setattr("gpuheap.running.runner.START_ALLOWANCE_S", 0.5)
+    bench.settings["serve_s"] = 600
+    events = served(bench, monkeypatch, processes, {}, timeout_s=0.5, first_runs=2)
+    assert statuses(events) == ["timeout"] * 3

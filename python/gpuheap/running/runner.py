@@ -14,7 +14,7 @@ from gpuheap.errors import UserError
 from gpuheap.formats.points import Point
 from gpuheap.formats.protocol import Begin, Measurement, PointResult, ProtocolError, Result, parse_event
 from gpuheap.formats.suites import FEWEST_RUNS
-from gpuheap.running.children import Child, Processes
+from gpuheap.running.children import Child, Processes, Starts
 from gpuheap.running.executable import exit_words, last_line
 from gpuheap.units import format_seconds, parse_bytes
 
@@ -87,6 +87,22 @@ def run_sweep(
 
     Ends: each pass of the outer loop finishes or gives up at least one point.
     """
+    starts = Starts(executable, variables) if sweep.first_runs and processes is not None else None
+    try:
+        yield from _run_points(executable, sweep, variables, stop, processes, starts)
+    finally:
+        if starts is not None:
+            starts.close()
+
+
+def _run_points(
+    executable: Path,
+    sweep: Sweep,
+    variables: Mapping[str, str] | None,
+    stop: threading.Event | None,
+    processes: Processes | None,
+    starts: Starts | None,
+) -> Iterator[SweepEvent]:
     results: dict[int, PointResult] = dict(sweep.finished)
     pending = [index for index in range(len(sweep.points)) if index not in results]
     settled = 0
@@ -102,7 +118,7 @@ def run_sweep(
             yield PointBegan(index)
             if processes is not None:
                 processes.close()
-            results[index] = _first_runs(executable, sweep, sweep.points[index], variables, stop)
+            results[index] = _first_runs(executable, sweep, sweep.points[index], variables, stop, starts)
             settled += 1
             yield PointEnded(index, results[index])
             continue
@@ -119,7 +135,9 @@ def run_sweep(
                     break
 
 
-def _first_runs(executable: Path, sweep: Sweep, point: Point, variables: Mapping[str, str] | None, stop: threading.Event | None) -> PointResult:
+def _first_runs(
+    executable: Path, sweep: Sweep, point: Point, variables: Mapping[str, str] | None, stop: threading.Event | None, starts: Starts | None
+) -> PointResult:
     """Measures a point whose runs need a process each, one after the other. The time limit is for all runs together, without the starts of
     the processes. With the fewest runs that count the point ends before its limit would end it: two more runs must fit, as in the executable."""
     one = dataclasses.replace(sweep, runs=1, enough_s=0.0, finished={}, grids=())
@@ -131,8 +149,9 @@ def _first_runs(executable: Path, sweep: Sweep, point: Point, variables: Mapping
         if left <= 0:
             return late
         ended: PointResult | None = None
+        child = starts.take(min(sweep.first_runs - len(runs), FEWEST_RUNS), START_ALLOWANCE_S, stop) if starts is not None else None
         began = time.monotonic()
-        with _Process(executable, dataclasses.replace(one, timeout_s=left), [point], 0, variables, stop) as process:
+        with _Process(executable, dataclasses.replace(one, timeout_s=left), [point], 0, variables, stop, child=child) as process:
             for event in process.events(1):
                 if isinstance(event, Begin):
                     began = time.monotonic()
@@ -174,8 +193,12 @@ class _Process:
         variables: Mapping[str, str] | None,
         stop: threading.Event | None,
         processes: Processes | None = None,
+        child: Child | None = None,
     ) -> None:
-        """If `processes` is given, a process that serves is taken from it, and is kept there after the sweep."""
+        """If `processes` is given, a process that serves is taken from it, and is kept there after the sweep.
+
+        `child` is a process that serves this sweep only.
+        """
         words = _request(sweep, points, skip)
         self._executable, self._allocator, self._stop = executable, sweep.allocator, stop
         self._timeout_s = sweep.timeout_s
@@ -183,7 +206,9 @@ class _Process:
         self._processes = processes
         self._waits = False  # whether the process has ended its sweep, and waits for another
         self._deadline = time.monotonic() + max(self._timeout_s, START_ALLOWANCE_S)
-        self._child = _serving(executable, sweep, variables, processes) if processes is not None else Child([str(executable), *words], variables)
+        if child is None and processes is not None:
+            child = _serving(executable, sweep, variables, processes)
+        self._child = child if child is not None else Child([str(executable), *words], variables)
         if self._child.serves:
             self._child.ask(words, self._deadline, stop)
 
