@@ -60,41 +60,53 @@ struct has_destructor {
   int value = 1;
   GPUHEAP_FN ~has_destructor() {}
 };
+// What goes wrong in a launch: requests without memory, and objects at a wrong address.
+struct faults_found {
+  unsigned missing, misplaced;
+};
 // Makes and deletes an object and an array, of which the program's heap has those that destroy() and destroy_array() free there.
 template <class T>
 struct make_and_destroy {
-  unsigned* wrong;
+  faults_found* found;
   GPUHEAP_FN void operator()(unsigned) const {
     T* const one = new (coalesced::memory_of<T>{}) T;
     T* const row = new (coalesced::memory_of<T>{}) T[3];
-    unsigned const bad = one == nullptr || row == nullptr || reinterpret_cast<simt::uintptr_t>(one) % alignof(T) != 0;
+    bool const missing = one == nullptr || row == nullptr;
+    bool const misplaced = (reinterpret_cast<simt::uintptr_t>(one) | reinterpret_cast<simt::uintptr_t>(row)) % alignof(T) != 0;
     coalesced::destroy(one);
     coalesced::destroy_array(row);
-    if (bad != 0) simt::atomic_ref<unsigned>{*wrong}.fetch_add(bad, simt::relaxed);  // relaxed: a count
+    if (missing) simt::atomic_ref<unsigned>{found->missing}.fetch_add(1u, simt::relaxed);  // relaxed: a count
+    if (misplaced) simt::atomic_ref<unsigned>{found->misplaced}.fetch_add(1u, simt::relaxed);
   }
 };
 struct ask_for_nothing {
-  unsigned* wrong;
+  faults_found* found;
   GPUHEAP_FN void operator()(unsigned) const {
     void* const p = coalesced::malloc(0);
-    if (p == nullptr) simt::atomic_ref<unsigned>{*wrong}.fetch_add(1u, simt::relaxed);  // relaxed: a count
+    if (p == nullptr) simt::atomic_ref<unsigned>{found->missing}.fetch_add(1u, simt::relaxed);  // relaxed: a count
     coalesced::free(p);
   }
 };
 
-TEST(ProgramAllocator, DeletesWhereItMade) {
+// Runs `what` in 40 threads, and expects that nothing is left of it in the program's heap.
+template <class What>
+void expect_clean() {
   coalesced::init(gpuheap::heap_size{64_MiB});
-  device_array<unsigned> wrong(1);
-  gpuheap::launch(40, make_and_destroy<int>{wrong.data()});
-  gpuheap::launch(40, make_and_destroy<over_aligned>{wrong.data()});
-  gpuheap::launch(40, make_and_destroy<has_virtual>{wrong.data()});
-  gpuheap::launch(40, make_and_destroy<has_destructor>{wrong.data()});
-  gpuheap::launch(40, ask_for_nothing{wrong.data()});
-  EXPECT_EQ(wrong.first(), 0u);
-  EXPECT_EQ(coalesced::program_heap()->check(), 0u);
+  device_array<faults_found> found(1);
+  gpuheap::launch(40, What{found.data()});
+  simt::synchronize_device();
+  EXPECT_EQ(found.first().missing, 0u);
+  EXPECT_EQ(found.first().misplaced, 0u);
+  EXPECT_NO_THROW(EXPECT_EQ(coalesced::program_heap()->check(), 0u));
   EXPECT_EQ(coalesced::program_heap()->stats().live_allocations, 0u);
   coalesced::clean();
 }
+
+TEST(ProgramAllocator, DeletesPlainObjectsWhereItMadeThem) { expect_clean<make_and_destroy<int>>(); }
+TEST(ProgramAllocator, DeletesOverAlignedObjectsWhereItMadeThem) { expect_clean<make_and_destroy<over_aligned>>(); }
+TEST(ProgramAllocator, DeletesPolymorphicObjectsWhereItMadeThem) { expect_clean<make_and_destroy<has_virtual>>(); }
+TEST(ProgramAllocator, DeletesObjectsWithDestructorsWhereItMadeThem) { expect_clean<make_and_destroy<has_destructor>>(); }
+TEST(ProgramAllocator, GivesABlockToARequestOfNothing) { expect_clean<ask_for_nothing>(); }
 
 // Blocks of the same number in launches that run at once: of one block each, as the simulator runs those of several one by one.
 TEST(ProgramAllocator, LaunchesAtOnceKeepApart) {
