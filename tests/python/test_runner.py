@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from fake_checkout import Checkout
 from gpuheap.errors import UserError
 from gpuheap.formats.points import make_point
 from gpuheap.formats.protocol import PointResult
-from gpuheap.running.children import Child, Processes
+from gpuheap.running.children import Child, Processes, Stopped
 from gpuheap.running.runner import PointBegan, PointEnded, Sweep, SweepCutShort, run_sweep
 
 SIZES = (16, 32, 64, 128, 256)
@@ -271,3 +272,19 @@ def test_first_runs_survive_processes_that_do_not_start(bench: Checkout, monkeyp
     bench.settings["serve_s"] = 600
     events = served(bench, monkeypatch, processes, {}, timeout_s=0.5, first_runs=2)
     assert statuses(events) == ["timeout"] * 3
+
+
+def test_a_stop_while_a_process_is_asked_leaves_no_process(bench: Checkout, monkeypatch: pytest.MonkeyPatch, processes: Processes) -> None:
+    children: list[Child] = []
+
+    class Stopping(Child):
+        def ask(self, words: Sequence[str], deadline: float, stop: threading.Event | None) -> None:
+            children.append(self)
+            raise Stopped
+
+    monkeypatch.setattr("gpuheap.running.children.Child", Stopping)
+    monkeypatch.setattr("gpuheap.running.runner.Child", Stopping)
+    for first_runs in (0, 3):
+        with pytest.raises(Stopped):
+            served(bench, monkeypatch, processes, {}, first_runs=first_runs)
+    assert len(children) == 2 and all(child.process.poll() is not None for child in children)

@@ -108,7 +108,7 @@ class Processes:
 
 
 class Starts:
-    """Starts several processes that serve at the same time, for runs that need a process each. Five starts of CUDA at once take little longer than one.
+    """Starts several processes that serve, for runs that need a process each. The starts of CUDA take place at the same time.
 
     The processes wait while one of them makes its run. A process that waits holds a CUDA context, but no heap and no kernels. No process starts while a
     run is measured.

@@ -210,7 +210,11 @@ class _Process:
             child = _serving(executable, sweep, variables, processes)
         self._child = child if child is not None else Child([str(executable), *words], variables)
         if self._child.serves:
-            self._child.ask(words, self._deadline, stop)
+            try:
+                self._child.ask(words, self._deadline, stop)
+            except BaseException:
+                self._child.end()  # nobody else knows of the process
+                raise
 
     def __enter__(self) -> _Process:
         return self
