@@ -1,6 +1,6 @@
 """Runs the fuzz targets of tests/fuzz, each for a number of executions. A finding is kept as a file, an input that repeats it.
 
-    python scripts/nightly_fuzz.py                            10^8 executions of each target: about an hour of a core each, three for capi, ten for code
+    python scripts/nightly_fuzz.py                            10^8 executions of each target: about an hour of a core each, three for code, four for capi
     python scripts/nightly_fuzz.py --seconds 1800             half an hour of each target; the next run continues
     python scripts/nightly_fuzz.py --executions 100000 trace  one target, briefly
     python scripts/nightly_fuzz.py --seconds 1800 --record    also adds what this run has executed to tests/fuzz/executions.csv, to be committed

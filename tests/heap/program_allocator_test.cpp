@@ -60,9 +60,10 @@ struct has_destructor {
   int value = 1;
   GPUHEAP_FN ~has_destructor() {}
 };
-// What goes wrong in a launch: requests without memory, and objects at a wrong address.
+// Counts threads of a launch.
 struct faults_found {
-  unsigned missing, misplaced;
+  unsigned missing;    // a request of the thread got no memory
+  unsigned misplaced;  // an object of the thread is less aligned than its type asks
 };
 // Makes and deletes an object and an array, of which the program's heap has those that destroy() and destroy_array() free there.
 template <class T>
