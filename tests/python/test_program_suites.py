@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from gpuheap.errors import UserError
 from gpuheap.formats.results import Row, read_table
 from gpuheap.formats.suites import load_suite, load_suites
 from gpuheap.paths import Layout
+from gpuheap.running.program_runs import Seat, run_process
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 
@@ -430,6 +432,18 @@ def test_a_mistake_in_the_suite_is_named(tmp_path: Path, old: str, new: str, com
     with pytest.raises(UserError) as error:
         load_suite(path)
     assert str(path) in str(error.value) and complaint in str(error.value)
+
+
+# A process of a GPU's program closes its output some time before it ends, since the driver frees its memory last.
+def test_a_run_ends_when_its_process_ends(tmp_path: Path) -> None:
+    ends = "import os, time; os.write(2, b'.'); os.closerange(0, 3); time.sleep(0.045); open({!r}, 'w').write(str(time.perf_counter())); os._exit(0)"
+    late = []
+    for number in range(5):
+        began, file = time.perf_counter(), tmp_path / str(number)
+        ended = run_process([sys.executable, "-c", ends.format(str(file))], os.environ, 60, Seat({}, tmp_path, threading.Event()))
+        late.append(began + ended.seconds - float(file.read_text()))
+    # A look at intervals that double, up to 50 ms, sees such an end 18 ms late.
+    assert min(late) < 0.012
 
 
 def test_the_suites_name_programs_and_inputs_that_there_are() -> None:
