@@ -105,7 +105,9 @@ void expect_clean() {
 
 TEST(ProgramAllocator, DeletesPlainObjectsWhereItMadeThem) { expect_clean<make_and_destroy<int>>(); }
 TEST(ProgramAllocator, DeletesOverAlignedObjectsWhereItMadeThem) { expect_clean<make_and_destroy<over_aligned>>(); }
+#ifdef GPUHEAP_BACKEND_HOST  // virtual calls of kernels failed on a GPU without the heap too: tests/hazards/cuda_virtual.cu
 TEST(ProgramAllocator, DeletesPolymorphicObjectsWhereItMadeThem) { expect_clean<make_and_destroy<has_virtual>>(); }
+#endif
 TEST(ProgramAllocator, DeletesObjectsWithDestructorsWhereItMadeThem) { expect_clean<make_and_destroy<has_destructor>>(); }
 TEST(ProgramAllocator, GivesABlockToARequestOfNothing) { expect_clean<ask_for_nothing>(); }
 

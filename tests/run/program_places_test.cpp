@@ -44,6 +44,8 @@ TEST(ProgramPlaces, NamesOfStaticFunctionsLackTheirUnit) {
            "_my_Zfile_cu__Z3reci5anondEiEEEvPPv",
            "__nv_static_32__c17c422d_11_my_Zfile_cu__Z3reci__ZN43_GLOBAL__N__c17c422d_11_my_Zfile_cu__Z3reci4anonEPPv",
            "__nv_static_99999999999999999999__x",
+           "__nv_static_18446744073709551615__x",
+           "__nv_static_18446744073709551600__x",
            "__nv_static_4_",
        }) {
     program += std::string{".entry "} + name + "() {\n" + call("malloc") + "}\n";
@@ -51,7 +53,8 @@ TEST(ProgramPlaces, NamesOfStaticFunctionsLackTheirUnit) {
   EXPECT_EQ(
       texts(placed(program)),
       (std::set<std::string>{"in hidden(void**)", "in hidden(node**)", "in own(int)", "in void by<&(anonymous namespace)::anond>(void**)",
-                             "in (anonymous namespace)::anon(void**)", "in __nv_static_99999999999999999999__x", "in __nv_static_4_"}));
+                             "in (anonymous namespace)::anon(void**)", "in __nv_static_99999999999999999999__x",
+                             "in __nv_static_18446744073709551615__x", "in __nv_static_18446744073709551600__x", "in __nv_static_4_"}));
 }
 
 TEST(ProgramPlaces, AreTheLastArgumentsOfCalls) {

@@ -32,7 +32,9 @@ std::string_view without_unit(std::string_view name) {
   std::size_t length = 0;
   char const* const end = name.data() + name.size();
   auto const [rest, error] = std::from_chars(name.data() + begin.size(), end, length);
-  if (error != std::errc{} || length + 2 >= static_cast<std::size_t>(end - rest) || rest[0] != '_' || rest[1 + length] != '_') return name;
+  auto const left = static_cast<std::size_t>(end - rest);
+  // The length may be any number of 64 bits, so nothing is added to it before it is compared.
+  if (error != std::errc{} || left <= 2 || length >= left - 2 || rest[0] != '_' || rest[1 + length] != '_') return name;
   return {rest + length + 2, end};
 }
 
