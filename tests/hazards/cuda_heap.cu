@@ -1,7 +1,7 @@
 // CUDA's own malloc and free fail, without any code of this project. Exit code 1: a round went wrong.
 //
 //   nvcc -std=c++17 -O3 -arch=sm_90 tests/hazards/cuda_heap.cu -o cuda_heap
-//   ./cuda_heap 5 20 1     # LISTS ROUNDS SEED; on an H200, CUDA 13.0, an illegal address ended its 5th round once, and its 11th in another process
+//   ./cuda_heap 5 20 1     # LISTS ROUNDS SEED; on an H200, CUDA 13.0, an illegal address ended the 5th round, in another process the 11th
 //
 // In a round one lane of each of 32,768 warps asks for a block, and the warp fills it. The next kernels check and free all blocks.
 // LISTS = n > 0: a block has the bytes of 17 lists, each of 16 bytes and 16 bytes times a power of two below 2^n. From n = 5 on, one block
