@@ -382,6 +382,7 @@ class basic_xmalloc {
       } else if (search.done && refill_word::refillers(now) == 0) {
         done = nothing_is_left(c, search);
         search.done = false;
+        if (!done) pause.wait();
       } else if (!search.done && refill_word::refillers(now) * num_blocks < refill_word::waiters(now) &&
                  word.compare_exchange(now, now + refill_word::refiller_one, simt::acquire, simt::relaxed)) {
         search = {relocations().read_begin(), refill_word::failures(now), true};
@@ -422,8 +423,7 @@ class basic_xmalloc {
   [[nodiscard]] GPUHEAP_FN char* refill(unsigned c) const {
     simt::uint32_t blocks = 0;
     char* superblock = nullptr;
-    // Ends: flush() returns true only if it found entries in the first level or wholly free superblocks, which it then moved. Another pass
-    // needs frees of other threads.
+    // Ends: flush() returns true only if it moved entries of the first level or superblocks. Another pass needs frees of other threads.
     GPUHEAP_NO_UNROLL
     while (true) {
       superblock = take_superblock(c, blocks);
@@ -474,9 +474,10 @@ class basic_xmalloc {
   }
 
   // Moves the blocks of the first level into their superblocks, and gives the wholly free superblocks to the backing, for all classes.
-  // Returns false, and moves nothing, if the first level was empty and no superblock was counted as wholly free.
+  // Returns whether it moved any. If a count says that there are some, but other threads are taking them, it returns false after a
+  // relocation of nothing, so its caller does not take the heap for exhausted.
   GPUHEAP_FN bool flush() const {
-    bool any = false;
+    bool any = false, moved = false;
     GPUHEAP_NO_UNROLL
     for (unsigned c = 0; c < num_classes; ++c) {
       GPUHEAP_NO_UNROLL
@@ -487,11 +488,13 @@ class basic_xmalloc {
     if (!any) return false;
     begin_move();
     GPUHEAP_NO_UNROLL
-    for (unsigned c = 0; c < num_classes; ++c) flush_class(c);
+    for (unsigned c = 0; c < num_classes; ++c) moved |= flush_class(c);
     relocations().end();
-    return true;
+    return moved;
   }
-  GPUHEAP_FN void flush_class(unsigned c) const {
+  // Returns whether it moved a block or superblock.
+  GPUHEAP_FN bool flush_class(unsigned c) const {
+    bool moved = false;
     GPUHEAP_NO_UNROLL
     for (unsigned l = 0; l < num_lists; ++l) {
       simt::uint64_t block = 0;
@@ -499,14 +502,15 @@ class basic_xmalloc {
       for (unsigned n = list(c, l).size(); n != 0 && list(c, l).try_pop(block); --n) {
         origin const from = read_origin(to_pointer(block));
         put_back(c, superblock_of(to_pointer(block), from), simt::uint32_t{1} << from.index());
+        moved = true;
       }
     }
     // relaxed: a hint.
-    if (static_cast<int>(word32{of_class(c).wholly_free}.load(simt::relaxed)) <= 0) return;
+    if (static_cast<int>(word32{of_class(c).wholly_free}.load(simt::relaxed)) <= 0) return moved;
     // retire() puts superblocks back behind the entries that the queue has now, so each entry is visited once.
     GPUHEAP_NO_UNROLL
-    for (unsigned n = second_level(c).size(); n != 0 && retire(c); --n) {
-    }
+    for (unsigned n = second_level(c).size(); n != 0 && retire(c); --n) moved = true;
+    return moved;
   }
 
   // ---- direct blocks
@@ -527,7 +531,7 @@ class basic_xmalloc {
     simt::back_off pause;
     char* block = nullptr;
     // Ends: a pass that is repeated has moved a block or superblock, or saw another thread move one. Moves are bounded, and wait for no
-    // thread of this loop. A thread whose flush() returns false moves nothing.
+    // thread of this loop. A thread whose flush() returns false moves nothing, and waits if another thread was moving something.
     GPUHEAP_NO_UNROLL
     for (bool done = false; !done;) {
       simt::uint64_t const seen = relocations().read_begin();
