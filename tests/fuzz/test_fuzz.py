@@ -317,5 +317,7 @@ def test_the_rows_of_the_committed_table_name_targets_that_exist() -> None:
         assert re.fullmatch("[0-9a-f]{40}", row["commit"]) and int(row["executions"]) > 0 and float(row["hours"]) > 0 and int(row["findings"]) >= 0
         if row["script"] == "nightly_rewriter":
             assert re.fullmatch(r"seeds \d+ to \d+", row["target"])
+        elif row["script"] == "nightly":
+            assert re.fullmatch(r"[a-z_]+, (strong|weak)", row["target"])
         else:
             assert row["target"] in targets[row["script"]]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,6 +118,34 @@ def test_a_seed_that_fails_is_named_with_what_shows_it_again(tmp_path: Path) -> 
     assert row["replay"] in ran.stdout
     ran = nightly(tmp_path, *SCHEDULES)
     assert ran.returncode == 1, "what failed stays in the table"
+
+
+def test_schedules_are_recorded_by_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(ROOT / "scripts", copy / "scripts")
+    (copy / "cmake").mkdir()
+    shutil.copy(ROOT / "cmake" / "allocators.cmake", copy / "cmake")
+    (copy / "tests" / "fuzz").mkdir(parents=True)
+    programs = fake_build(tmp_path, "atomic_malloc", "sharded_spans") / "tests" / "conformance"
+    (programs / "bad").write_text("13")
+    words = ("--only", "schedules", "--scale", "0.0002", "--chunk", "10", "--record")
+    monkeypatch.setenv("GPUHEAP_COMMIT", "a" * 40)
+    command = [str(copy / "scripts" / "nightly"), "--output", str(tmp_path / "out"), "--build", str(tmp_path / "build"), *words]
+    for allocators, code in (("atomic_malloc", 1), ("atomic_malloc", 1), ("sharded_spans", 1)):
+        ran = subprocess.run([*command, "--allocators", allocators], capture_output=True, text=True, timeout=60, check=False)
+        assert (ran.returncode, ran.stderr) == (code, "")
+    with (copy / "tests" / "fuzz" / "executions.csv").open(newline="") as file:
+        found = {row["target"]: row for row in csv.DictReader(file)}
+    # The second run had nothing to do, and adds nothing. The seeds of weak schedules are odd.
+    assert {name: (row["executions"], row["findings"]) for name, row in found.items()} == {
+        "atomic_malloc, strong": ("20", "0"),
+        "atomic_malloc, weak": ("20", "1"),
+        "sharded_spans, strong": ("200", "0"),
+        "sharded_spans, weak": ("200", "1"),
+    }
+    monkeypatch.setenv("GPUHEAP_COMMIT", "abc")
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 2 and "a whole commit, 40 digits, and GPUHEAP_COMMIT is 'abc'" in ran.stderr
 
 
 def test_it_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
