@@ -1,4 +1,4 @@
-// What the tests of a program's own allocator have in common: the allocator, and objects that kernels make and delete.
+// Programs of these tests choose this allocator. Kernels make objects and delete them.
 #pragma once
 
 #include <gpuheap/allocators/backing_reference.hpp>
