@@ -1,6 +1,6 @@
 """The table of what fuzzing and exploring have executed, tests/fuzz/executions.csv, which is committed: build/ does not outlive a machine. The scripts
 nightly, nightly_fuzz.py, nightly_properties.py and nightly_rewriter.py write it if they are asked to `--record`. A row has the executions of one target at
-one commit; the target of a schedule is an allocator in a memory mode.
+one commit. The target of a schedule is an allocator in a memory mode, and the target of a soak is an allocator.
 
 GPUHEAP_COMMIT names the commit of a copy that has no git."""
 

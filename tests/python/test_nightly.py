@@ -120,12 +120,18 @@ def test_a_seed_that_fails_is_named_with_what_shows_it_again(tmp_path: Path) -> 
     assert ran.returncode == 1, "what failed stays in the table"
 
 
-def test_schedules_are_recorded_by_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copy = tmp_path / "copy"
+def copy_of_scripts(folder: Path) -> Path:
+    """A checkout that has what scripts/nightly needs, and no table of executions."""
+    copy = folder / "copy"
     shutil.copytree(ROOT / "scripts", copy / "scripts")
     (copy / "cmake").mkdir()
     shutil.copy(ROOT / "cmake" / "allocators.cmake", copy / "cmake")
     (copy / "tests" / "fuzz").mkdir(parents=True)
+    return copy
+
+
+def test_schedules_are_recorded_by_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = copy_of_scripts(tmp_path)
     programs = fake_build(tmp_path, "atomic_malloc", "sharded_spans") / "tests" / "conformance"
     (programs / "bad").write_text("13")
     words = ("--only", "schedules", "--scale", "0.0002", "--chunk", "10", "--record")
@@ -187,8 +193,9 @@ def test_a_row_that_was_half_written_is_done_again(tmp_path: Path) -> None:
     assert len(rows(tmp_path)) == 6
 
 
-def test_a_soak_is_a_row_for_each_allocator(tmp_path: Path) -> None:
-    bench = tmp_path / "bench"
+def fake_bench(folder: Path) -> Path:
+    """A benchmark whose soak passes, is not possible or finds a wrong block, as the allocator says."""
+    bench = folder / "bench"
     bench.write_text(f"""#!{sys.executable}
 import json, sys
 name = sys.argv[sys.argv.index("--allocator") + 1]
@@ -197,6 +204,23 @@ print(json.dumps({{"begin": 0}}))
 print(json.dumps({{"status": status, "reason": "" if status == "ok" else "why", "words": sys.argv[1:]}}))
 """)
     bench.chmod(0o755)
+    return bench
+
+
+def test_a_soak_is_recorded_by_allocator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = copy_of_scripts(tmp_path)
+    monkeypatch.setenv("GPUHEAP_COMMIT", "a" * 40)
+    words = ("--only", "soak", "--allocators", "sharded_spans,atomic_malloc,halloc", "--scale", "0.1", "--record", "--bench", str(fake_bench(tmp_path)))
+    command = [str(copy / "scripts" / "nightly"), "--output", str(tmp_path / "out"), *words]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ran.returncode, ran.stderr) == (1, "")
+    with (copy / "tests" / "fuzz" / "executions.csv").open(newline="") as file:
+        found = {row["target"]: (row["executions"], row["findings"]) for row in csv.DictReader(file)}
+    assert found == {"sharded_spans, soak": ("10", "0"), "halloc, soak": ("0", "1")}
+
+
+def test_a_soak_is_a_row_for_each_allocator(tmp_path: Path) -> None:
+    bench = fake_bench(tmp_path)
     ran = nightly(tmp_path, "--only", "soak", "--allocators", "sharded_spans,atomic_malloc,halloc", "--bench", str(bench), "--scale", "0.1")
     assert ran.returncode == 1
     found = {row["name"]: row for row in rows(tmp_path)}
