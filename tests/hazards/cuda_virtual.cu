@@ -3,8 +3,8 @@
 //   nvcc -std=c++20 -O3 -arch=sm_90 tests/hazards/cuda_virtual.cu -o cuda_virtual
 //   ./cuda_virtual
 //
-// These kernels ended in an illegal memory access on an H200 (CUDA 13.0.88, driver 580.159), in a program with other texts. Compiled with
-// -G in place of -O3, they passed.
+// The first kernel with virtual functions ended in an illegal memory access on an H200 (CUDA 13.0.88, driver 580.159). Compiled with
+// -rdc=true as well, or with -G in place of -O3, all kernels passed.
 //
 // A kernel makes objects and deletes them, in one of five ways. A second kernel does so with a class without virtual functions: in a file
 // with one kernel, nvcc makes another form of the table of virtual functions.
