@@ -193,6 +193,9 @@ def test_a_row_that_was_half_written_is_done_again(tmp_path: Path) -> None:
     assert len(rows(tmp_path)) == 6
 
 
+SOAK = ("--only", "soak", "--scale", "0.1", "--allocators")
+
+
 def fake_bench(folder: Path) -> Path:
     """A benchmark whose soak passes, is not possible or finds a wrong block, as the allocator says."""
     bench = folder / "bench"
@@ -210,7 +213,7 @@ print(json.dumps({{"status": status, "reason": "" if status == "ok" else "why", 
 def test_a_soak_is_recorded_by_allocator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = copy_of_scripts(tmp_path)
     monkeypatch.setenv("GPUHEAP_COMMIT", "a" * 40)
-    words = ("--only", "soak", "--allocators", "sharded_spans,atomic_malloc,halloc", "--scale", "0.1", "--record", "--bench", str(fake_bench(tmp_path)))
+    words = (*SOAK, "sharded_spans,atomic_malloc,halloc", "--record", "--bench", str(fake_bench(tmp_path)))
     command = [str(copy / "scripts" / "nightly"), "--output", str(tmp_path / "out"), *words]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (ran.returncode, ran.stderr) == (1, "")
@@ -221,12 +224,15 @@ def test_a_soak_is_recorded_by_allocator(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_soak_is_a_row_for_each_allocator(tmp_path: Path) -> None:
     bench = fake_bench(tmp_path)
-    ran = nightly(tmp_path, "--only", "soak", "--allocators", "sharded_spans,atomic_malloc,halloc", "--bench", str(bench), "--scale", "0.1")
+    ran = nightly(tmp_path, *SOAK, "sharded_spans,atomic_malloc,halloc", "--bench", str(bench))
     assert ran.returncode == 1
     found = {row["name"]: row for row in rows(tmp_path)}
     assert (found["sharded_spans"]["outcome"], found["atomic_malloc"]["outcome"], found["halloc"]["outcome"]) == ("passed", "unsupported", "failed")
     assert found["halloc"]["what"] == "wrong: why"
-    assert "seconds=6 " in found["halloc"]["replay"]
+    # The others get a smaller heap than the default, and options count more than both.
+    assert "seconds=6,threads=8192,bytes=16384 --heap-bytes 256MiB" in found["halloc"]["replay"]
+    ran = nightly(tmp_path, *SOAK, "halloc", "--bench", str(bench), "--fresh", "--soak-point", "bytes=64,slots=2", "--heap-bytes", "1GiB")
+    assert "seconds=6,threads=8192,bytes=64,slots=2 --heap-bytes 1GiB" in rows(tmp_path)[0]["replay"]
 
 
 @pytest.mark.parametrize(
@@ -237,6 +243,7 @@ def test_a_soak_is_a_row_for_each_allocator(tmp_path: Path) -> None:
         (("--allocators", "hoard"), "there is no allocator 'hoard'"),
         (("--only", "schedules", "--allocators", "halloc"), "host_conformance_halloc is not there"),
         (("--only", "soak", "--bench", "/nonexistent/bench"), "/nonexistent/bench is not there"),
+        (("--only", "soak", "--soak-point", "bytes=64,slots"), "'slots' is no parameter with a value"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, words: tuple[str, ...], text: str) -> None:
