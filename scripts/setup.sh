@@ -28,6 +28,7 @@ say() {
 }
 fail() {
   printf 'error: %s\n' "$*" >&2
+  end_beside
   if $interactive; then kill -INT $$; fi  # back to the person's prompt
   exit 2
 }
@@ -39,10 +40,36 @@ skip() {
   skipped+=("$*")
 }
 
+# beside NAME COMMAND...: begins a program or a function of this file beside what follows, with its output in build/logs/NAME.log. `ended NAME` waits for it, and
+# returns its exit code, or 0 if it was never begun. What fails so is tried again where it is needed.
+declare -A begun=()
+beside() {
+  local name=$1
+  shift
+  if declare -F "$1" >/dev/null; then set -- bash -c '. scripts/setup.sh && "$@"' bash "$@"; fi
+  # It reports no progress: the steps do.
+  GPUHEAP_PROGRESS_S=86400 "${system_python:-python3}" scripts/step.py "$name" "$logs/$name.log" env "PATH=$PATH" "$@" &
+  begun[$name]=$!
+}
+ended() {
+  local job=${begun[$1]:-}
+  [ -n "$job" ] || return 0
+  unset "begun[$1]"
+  if kill -0 "$job" 2>/dev/null; then say "waiting for $1"; fi
+  wait "$job"
+}
+end_beside() {
+  local job
+  for job in "${begun[@]}"; do
+    while kill -INT "$job" 2>/dev/null; do sleep 0.2; done
+  done
+}
+
 # interrupted: ends the script if a person interrupts it. A step runs in a session of its own, and ends the processes that it started.
 step=
 interrupted() {
   trap '' INT TERM HUP
+  end_beside
   [ -n "$step" ] || step=$(jobs -pr)  # a step may have begun just now
   if [ -n "$step" ]; then
     # The signal is repeated, because a process that has just started ignores it.
@@ -102,6 +129,26 @@ apt_unpack() {
   # shellcheck disable=SC2086  # the list is split into one word for each package
   (cd "$deps/debs" && apt-get "${own[@]}" -q download $names) || return 1
   for deb in "$deps"/debs/*.deb; do dpkg -x "$deb" "$deps" || return 1; done
+}
+
+# apt_install_known PACKAGE...: as root, installs those of the packages that there are for this system.
+apt_install_known() {
+  local name known=()
+  compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null || apt-get update -q
+  for name in "$@"; do
+    if apt-cache show "$name" >/dev/null 2>&1; then known+=("$name"); fi
+  done
+  [ "${#known[@]}" = 0 ] || apt_install "${known[@]}"
+}
+
+# packages_beside PACKAGE...: as root, begins to install the missing ones. Without this, each need_* installs its own, and nothing else happens meanwhile.
+packages_beside() {
+  local name missing=()
+  have apt-get && have dpkg-query && is_root || return 0
+  for name in "$@"; do
+    case $(dpkg-query -W -f '${db:Status-Abbrev}' "$name" 2>/dev/null) in ii*) ;; *) missing+=("$name") ;; esac
+  done
+  [ "${#missing[@]}" = 0 ] || { say "installing ${missing[*]} meanwhile" && beside apt apt_install_known "${missing[@]}"; }
 }
 
 # links HEADER LIBRARY: whether g++ finds the header and the library, in the system or in build/deps.
@@ -230,6 +277,7 @@ make_venv_beside() {
 
 # need_venv NAME WHAT_IT_IS_FOR: as need_library, for build/venv-NAME.
 need_venv() {
+  ended "venv-$1" || true
   has_venv "$1" && return 0
   say "setting up build/venv-$1 (${told_of[$1]})"
   logged "venv-$1" make_venv_beside "$1" || { skip "$2: its Python packages cannot be installed: see build/logs/venv-$1.log" && return 1; }
@@ -264,17 +312,11 @@ make_venv() {
 # Packages are compiled when they are imported first: a third of pip's time goes into compiling all of them.
 pip_options=(--disable-pip-version-check --no-compile)
 
-# install_packages NAME...: installs the packages of build/venv, and at the same time makes build/venv-NAME, each on a core of its own. What fails beside
-# build/venv, need_venv tries again.
-install_packages() {
-  local name code=0
-  for name in "$@"; do make_venv_beside "$name" >"$logs/venv-$name.log" 2>&1 & done
-  "$python" -m pip install "${pip_options[@]}" "${requirements[@]/#/-r}" || code=$?
-  wait
-  return $code
-}
+# install_packages: installs the packages of build/venv.
+install_packages() { "$python" -m pip install "${pip_options[@]}" "${requirements[@]/#/-r}"; }
 
-# setup_python [NAME...]: makes build/venv with the pinned packages, unless it already has them; if it has not, build/venv-NAME as well.
+# setup_python [NAME...]: makes build/venv with the pinned packages, unless it already has them; if it has not, begins build/venv-NAME beside what follows, for which
+# need_venv waits.
 requirements=(python/requirements-build.txt python/requirements.txt)
 setup_python() {
   local stamp=build/venv/.requirements wanted
@@ -289,7 +331,9 @@ setup_python() {
   [ "$(cat $stamp 2>/dev/null)" = "$wanted" ] && "$python" -c '' 2>/dev/null && return 0
   say "setting up build/venv (CMake, Ninja, Python packages): about a minute and 400 MB"
   logged venv make_venv || fail "cannot make a Python environment: sudo apt-get install python3-venv"
-  logged pip install_packages "$@" || fail "cannot install the Python packages: see build/logs/pip.log"
+  local name
+  for name in "$@"; do beside "venv-$name" make_venv_beside "$name"; done
+  logged pip install_packages || fail "cannot install the Python packages: see build/logs/pip.log"
   echo "$wanted" >$stamp
 }
 

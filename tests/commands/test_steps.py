@@ -134,6 +134,26 @@ def test_an_interrupted_command_says_one_line(tmp_path: Path) -> None:
     assert ended(family)
 
 
+def test_what_began_beside_ends_with_an_interrupted_command(tmp_path: Path) -> None:
+    script = f"set -euo pipefail; . '{ROOT}/scripts/setup.sh'; beside tested_beside bash -c \"$1\"; logged tested_step sleep 300; echo not reached"
+    command = subprocess.Popen(
+        ["bash", "-c", script, "bash", FAMILY.format(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    family = started_sleepers(tmp_path, 3)
+    command.send_signal(signal.SIGTERM)  # to the command alone
+    out, errors = command.communicate(timeout=60)
+    assert command.returncode == 130 and "not reached" not in out and len(errors.splitlines()) == 1
+    assert ended(family)
+
+
+def test_what_began_beside_is_waited_for_once(tmp_path: Path) -> None:
+    calls = "beside tested_beside bash -c 'sleep 1; exit 3'; ended tested_beside || echo $?; ended tested_beside; ended never; fail here"
+    told = subprocess.run(["bash", "-c", f". '{ROOT}/scripts/setup.sh'; {calls}"], capture_output=True, text=True, timeout=60)
+    assert told.returncode == 2 and told.stderr == "error: here\n"
+    waits, code = told.stdout.splitlines()
+    assert waits.endswith("waiting for tested_beside") and code == "3"
+
+
 def words_of(process: psutil.Process) -> list[str]:
     try:
         return process.cmdline()
