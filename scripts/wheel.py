@@ -2,6 +2,7 @@
 
     python scripts/wheel.py                          # into build/wheel/dist
     python scripts/wheel.py --architectures 75,90    # for fewer architectures, which is faster
+    python scripts/wheel.py --providers sharded_spans   # without the heaps that `gpuheap run` makes under GPUHEAP_KIND
 
 Needs nvcc 13, CMake and Ninja; Triton's device code needs clang 19 or newer and is left out without it.
 """
@@ -24,7 +25,7 @@ TARGETS: tuple[str, ...] = ("gpuheap_capi", "gpuheap_capi_code")
 PROVIDERS: tuple[str, ...] = ()  # the allocators that serve a program under `gpuheap run`
 if platform.machine() == "x86_64":  # elsewhere there is no `gpuheap run`
     PROVIDERS += ("sharded_spans", "hardened", "checked")
-    TARGETS += ("gpuheap_run", *(f"gpuheap_malloc_provider_{name}" for name in PROVIDERS))
+    TARGETS += ("gpuheap_run",)
 OPTIONS = {
     "GPUHEAP_ENABLE_CUDA": "ON", "GPUHEAP_ENABLE_HOST": "OFF", "GPUHEAP_ENABLE_OPENCL": "OFF", "GPUHEAP_ENABLE_COALESCE": "OFF",
     "GPUHEAP_BUILD_TESTS": "OFF", "GPUHEAP_BUILD_BENCHMARKS": "OFF", "GPUHEAP_BUILD_EXAMPLES": "OFF", "GPUHEAP_BUILD_TOOLS": "ON",
@@ -45,7 +46,7 @@ def run(*command: str | Path, **more: str) -> None:
     subprocess.run([str(word) for word in command], check=True, env={**os.environ, **more})
 
 
-def build(folder: Path, architectures: Sequence[str]) -> None:
+def build(folder: Path, architectures: Sequence[str], providers: Sequence[str]) -> None:
     """Builds the libraries and the device code in the build folder."""
     options = dict(OPTIONS)
     if architectures:
@@ -53,10 +54,10 @@ def build(folder: Path, architectures: Sequence[str]) -> None:
         options |= {"GPUHEAP_CAPI_ARCHITECTURES": wanted, "GPUHEAP_MALLOC_ARCHITECTURES": wanted, "GPUHEAP_CAPI_LTO_ARCHITECTURES": ";".join(architectures)}
     options["CMAKE_SHARED_LINKER_FLAGS"] = " ".join(link.flags(folder / "old_glibc"))
     run("cmake", "--preset", "library", "-S", ROOT, "-B", folder, *(f"-D{name}={value}" for name, value in options.items()))
-    run("cmake", "--build", folder, *(f"--target={target}" for target in TARGETS))
+    run("cmake", "--build", folder, *(f"--target={target}" for target in (*TARGETS, *(f"gpuheap_malloc_provider_{name}" for name in providers))))
 
 
-def stage(build_folder: Path, folder: Path) -> None:
+def stage(build_folder: Path, folder: Path, providers: Sequence[str]) -> None:
     """Makes the package in `folder` as the wheel contains it: Python, libraries, device code, headers and CMake files. Raises NewerGlibc."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "python" / "gpuheap", folder / "gpuheap", ignore=shutil.ignore_patterns("__pycache__"))
@@ -65,8 +66,8 @@ def stage(build_folder: Path, folder: Path) -> None:
     package = folder / "gpuheap"
     for part in ("lib", "device", "cmake"):
         (package / part).mkdir()
-    providers = [build_folder / "malloc" / f"libgpuheap_malloc_{name}.so" for name in PROVIDERS]
-    for library in (build_folder / "capi" / "libgpuheap.so", *build_folder.glob("tools/malloc/run/libgpuheap_run.so"), *providers):
+    served = [build_folder / "malloc" / f"libgpuheap_malloc_{name}.so" for name in providers]
+    for library in (build_folder / "capi" / "libgpuheap.so", *build_folder.glob("tools/malloc/run/libgpuheap_run.so"), *served):
         shutil.copy(library, package / "lib")
     libraries = sorted((package / "lib").glob("*.so"))
     run("strip", "--strip-unneeded", *libraries)
@@ -105,11 +106,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=Path, default=ROOT / "build" / "wheel", help="the build folder")
     parser.add_argument("--architectures", default="", help="the GPU architectures, as 75,90,120, the first one also as PTX; default: all")
+    parser.add_argument("--providers", default=",".join(PROVIDERS), help="the allocators and kinds of heaps of `gpuheap run`, as sharded_spans; default: all")
     given = parser.parse_args()
+    providers = [each for each in given.providers.split(",") if each]
+    if unknown := [each for each in providers if each not in PROVIDERS]:
+        parser.error(f"--providers: {unknown[0]!r} serves no program here: there are {', '.join(PROVIDERS) or 'none on this machine'}")
     folder: Path = given.build.resolve()
     try:
-        build(folder, [each for each in given.architectures.split(",") if each])
-        stage(folder, folder / "stage")
+        build(folder, [each for each in given.architectures.split(",") if each], providers)
+        stage(folder, folder / "stage", providers)
         wheel = make_wheel(folder / "stage", folder / "dist")
     except subprocess.CalledProcessError as error:
         print(f"wheel.py: {error.cmd[0]} failed, see above", file=sys.stderr)

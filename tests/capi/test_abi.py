@@ -147,11 +147,12 @@ def compiled(folder: Path, namespace: str, *options: str, source: str = "device.
 
 def test_device_functions_are_weak_and_all_there(tmp_path: Path) -> None:
     sources = ("device.cu", "programs.cu")
-    ptx = "".join(compiled(tmp_path, "for_c_of_the_test", "-arch=sm_75", "-ptx", source=source).read_text() for source in sources)
+    ptx = "".join(compiled(tmp_path, "for_c_of_the_test", "-arch=sm_75", "-ptx", "--Ofast-compile=max", source=source).read_text() for source in sources)
     weak = set(re.findall(r"^\.weak \.func\s+(?:\([^)]*\) )?(gpuheap_v\d+_\w+)", ptx, re.MULTILINE))
     assert weak == names(recorded(version()), "device")
 
 
+@pytest.mark.whole
 def test_two_versions_live_in_one_link(wheel_build: Path, tmp_path: Path) -> None:
     both = wheel_build / "capi" / "gpuheap.fatbin", compiled(tmp_path, "for_c_0_0_1", "-arch=sm_90", "-cubin", "-O1")
     nvlink = Path(shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc").resolve().parent / "nvlink"

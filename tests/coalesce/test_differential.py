@@ -16,7 +16,7 @@ import mutants  # noqa: E402
 
 
 @pytest.mark.skipif(not compare.SIMULATOR.exists(), reason="rewritten programs in the simulator: it is not built: run ./test")
-@pytest.mark.parametrize("seed", [11, 12])
+@pytest.mark.parametrize("seed", [11, pytest.param(12, marks=pytest.mark.whole)])
 def test_every_promise_is_kept(seed: int, tmp_path: Path) -> None:
     """Of a block's threads, and, with the toolkit's headers where it is there, of a warp's."""
     outcome = compare.check(TOOL, seed, 100, tmp_path, 3)
@@ -24,7 +24,7 @@ def test_every_promise_is_kept(seed: int, tmp_path: Path) -> None:
     assert not told, told
 
 
-@pytest.mark.parametrize("seed", [21, 22])
+@pytest.mark.parametrize("seed", [21, pytest.param(22, marks=pytest.mark.whole)])
 def test_what_may_be_coalesced_is(seed: int, tmp_path: Path) -> None:
     """At least nine of ten calls of the kernels in which nothing differs; and there are enough of them."""
     outcome = compare.rewrite(TOOL, seed, 300, tmp_path)

@@ -53,6 +53,7 @@ def forgotten_afterwards() -> Iterator[None]:
 
 
 @needs_build
+@pytest.mark.whole
 def test_the_page_is_true(tmp_path: Path) -> None:
     (header,) = re.findall(r"```cpp\n(.*?)```", PAGE, re.DOTALL)
     name = re.match(r"// (\w+\.hpp):", header)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pytest
+from extent import in_full
 from fake_checkout import REPOSITORY, Checkout
 from handmade import BETTER, CLAIM, HEAD, failed, row, save
 from synthetic import rows_of_suites
@@ -83,7 +84,7 @@ def cut_as_by_quick(suites: Mapping[str, Suite]) -> Mapping[str, Suite]:
     }
 
 
-@pytest.mark.parametrize("as_run", [in_whole, cut_as_by_quick])
+@pytest.mark.parametrize("as_run", [pytest.param(in_whole, marks=pytest.mark.whole), cut_as_by_quick])
 def test_once_all_suites_were_run_every_claim_is_judged(as_run: Callable[[Mapping[str, Suite]], Mapping[str, Suite]]) -> None:
     suites = as_run(load_suites(Layout(REPOSITORY)))
     source = random.Random(1)
@@ -147,7 +148,7 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("few_draws")
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(12 if in_full() else 3))
 def test_judging_ends_in_a_verdict_whatever_the_rows(seed: int) -> None:
     found = judge_all(PAPERS, Evidence(random_rows(seed)))
     assert len(found) == len(CLAIMS)

@@ -79,6 +79,7 @@ def test_twenty_thousand_rows_take_under_ten_seconds_and_eight_megabytes(
     assert sum(one.stat().st_size for one in all_pages(path)) < 8e6
 
 
+@pytest.mark.whole
 def test_all_suites_with_all_allocators_fit_as_well(tmp_path: Path) -> None:
     checkout = Checkout(tmp_path)
     rows = write_suites(checkout.root)
