@@ -80,6 +80,7 @@ def test_without_pandas_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch
         evaluation.results()
 
 
+@pytest.mark.whole
 def test_a_package_alone_reads_what_it_brings_along(tmp_path: Path) -> None:
     """Commands that only read need no checkout."""
     shutil.copytree(REPOSITORY / "python" / "gpuheap", tmp_path / "site" / "gpuheap", ignore=shutil.ignore_patterns("__pycache__"))

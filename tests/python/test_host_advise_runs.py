@@ -94,6 +94,7 @@ def test_what_nsight_compute_does_not_tell_is_said(bench: Bench, state: str, wor
 
 
 @pytest.mark.skipif(not (HEAPS / "libgpuheap_host_heap_scatteralloc.so").exists(), reason=NOT_BUILT)
+@pytest.mark.whole
 def test_heaps_of_allocators_are_measured_too(bench: Bench, error_line) -> None:
     found = advised(bench, "--runs", "5", "--no-ncu", "--heap", "scatteralloc", "--", *ROUNDS, GPUHEAP_HOST_HEAPS=str(HEAPS))
     assert barred(found) == dict.fromkeys(("plain", "device", "zero-copy", "unified", "heap:scatteralloc"), "")
@@ -101,6 +102,7 @@ def test_heaps_of_allocators_are_measured_too(bench: Bench, error_line) -> None:
     assert "is not an allocator" in error_line(bench.gpuheap("host", "advise", "--heap", "nothing", "--", *ROUNDS))
 
 
+@pytest.mark.whole
 def test_a_mode_that_the_device_lacks_is_told_and_not_recommended(bench: Bench) -> None:
     found = advised(bench, "--runs", "2", "--no-ncu", "--", *ROUNDS, DOUBLE_NO_ATTRIBUTE="19")
     assert barred(found)["zero-copy"].startswith("no request was served from a pool (E08") and barred(found)["device"] == ""
@@ -112,6 +114,7 @@ def test_a_mode_whose_output_differs_is_told_and_not_recommended(bench: Bench) -
     assert "differed from plain's in 2 of 2 runs" in barred(found)["device"] and barred(found)["unified"] == ""
 
 
+@pytest.mark.whole
 def test_lines_that_differ_from_run_to_run_can_be_left_out(bench: Bench) -> None:
     words = ("--runs", "2", "--no-ncu", "--only", "host_patterns", "--", "sh", "-c", f"echo it took $$ ms; exec {' '.join(ROUNDS)}")
     assert "--ignore" in barred(advised(bench, *words))["device"]
