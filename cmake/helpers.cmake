@@ -149,7 +149,7 @@ function(gpuheap_compile_together target number)
 endfunction()
 
 # gpuheap_add_test(NAME name BACKEND host|cuda SOURCES files... [LIBRARIES targets...] [LABELS labels...] [TIMEOUT seconds] [ONE_PROCESS] [DEFAULT_ALLOCATOR]
-#                  [WITHOUT_PRELUDE] [SLOW] [RUNS_LONG] [LATER] [ALONE filter])
+#                  [WITHOUT_PRELUDE] [SLOW] [RUNS_LONG] [ALONE filter])
 # A GoogleTest program of one backend, named <backend>_<name>. Each of its tests is a ctest test <backend>.<name>.<Suite>.<Case>; with
 # ONE_PROCESS, the whole program is one ctest test. CUDA tests carry the label `gpu`: they need a device to run, but not to compile.
 # TIMEOUT (default 120): the limit for one ctest test.
@@ -160,9 +160,8 @@ endfunction()
 # tests/CMakeLists.txt precompiles.
 # SLOW: for tests that take long to build. The target fast_tests, for ./test --fast, builds all other simulated tests.
 # RUNS_LONG: for simulated tests that run for longer than they compile, which are compiled with -O1; all others with -Og.
-# LATER: the program is built only where it is asked for by name, and is no test.
 function(gpuheap_add_test)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "ONE_PROCESS;DEFAULT_ALLOCATOR;WITHOUT_PRELUDE;SLOW;RUNS_LONG;LATER" "NAME;BACKEND;TIMEOUT;ALONE" "SOURCES;LIBRARIES;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "ONE_PROCESS;DEFAULT_ALLOCATOR;WITHOUT_PRELUDE;SLOW;RUNS_LONG" "NAME;BACKEND;TIMEOUT;ALONE" "SOURCES;LIBRARIES;LABELS")
   set(target ${arg_BACKEND}_${arg_NAME})
   gpuheap_backend_target(backend_library ${arg_BACKEND})
   gpuheap_backend_sources(sources ${arg_BACKEND} ${arg_SOURCES})
@@ -187,15 +186,12 @@ function(gpuheap_add_test)
         target_link_libraries(${target} PRIVATE host_test_default_instances)
       endif()
     endif()
-    if(NOT arg_SLOW AND NOT arg_LATER)
+    if(NOT arg_SLOW)
       add_dependencies(fast_tests ${target})
     endif()
   endif()
   gpuheap_is_program(can_run ${target})
-  if(arg_LATER)
-    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
-  endif()
-  if(NOT can_run OR arg_LATER)
+  if(NOT can_run)
     return()
   endif()
   if(NOT arg_TIMEOUT)
