@@ -17,7 +17,7 @@ from synthetic import rows_of_suites
 from gpuheap.answers.measured import find_measured
 from gpuheap.formats.results import Row
 from gpuheap.formats.suites import Suite, load_suites
-from gpuheap.judging import certainty
+from gpuheap.judging import certainty, draws
 from gpuheap.judging.evidence import Evidence
 from gpuheap.judging.judge import FAILS, UNMEASURED, VERDICTS, check_suites, judge_all
 from gpuheap.judging.language import sides_of
@@ -140,11 +140,12 @@ def random_rows(seed: int) -> list[Row]:
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A twentieth of the draws, for rows of every form, whose verdicts mean nothing."""
-    certainty.draws.cache_clear()  # it keeps the statistics of all draws of a measurement
+    draws.draws.cache_clear()  # it keeps the statistics of all draws of a measurement
     monkeypatch.setattr(certainty, "FEW_DRAWS", 3)
-    monkeypatch.setattr(certainty, "DRAWS", 20)
+    for module in (certainty, draws):
+        monkeypatch.setattr(module, "DRAWS", 20)
     yield
-    certainty.draws.cache_clear()
+    draws.draws.cache_clear()
 
 
 @pytest.mark.usefixtures("few_draws")

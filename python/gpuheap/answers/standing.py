@@ -14,7 +14,7 @@ from gpuheap.answers.views import PointId, point_id, point_words
 from gpuheap.catalogue import place
 from gpuheap.formats.protocol import FAILING
 from gpuheap.formats.results import Row
-from gpuheap.judging.certainty import draws
+from gpuheap.judging.draws import draws
 from gpuheap.judging.evidence import Runs, runs_of
 from gpuheap.judging.timeouts import bounds_of
 from gpuheap.metrics import METRICS

@@ -6,31 +6,19 @@ gives each point that timed out one of the values that its time limit leaves pos
 
 from __future__ import annotations
 
-import math
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from gpuheap.judging import language as say
-from gpuheap.judging.evidence import Evidence, Found, Reading, Runs
-from gpuheap.judging.modes import modes
+from gpuheap.judging.draws import DRAWS, STRETCHES, Drawn, held_in_draws, hold_in_draws
+from gpuheap.judging.evidence import Evidence, Reading
 from gpuheap.judging.relations import NotMeasured, hold
 from gpuheap.judging.series import Votes
 
 CONFIDENCE = 0.95
 # A verdict whose share of all possible draws is below 95 % is that of all FEW_DRAWS draws with a probability of less than 5 %. So DRAWS draws are made only
 # if the first FEW_DRAWS do not all agree.
-FEW_DRAWS, DRAWS = 60, 400
-# The values tried for a time-out: the bound itself, multiples of it, and a run that never ends.
-STRETCHES = (1.0, 3.0, 10.0, math.inf)
-# For a time-out without bounds, these stand in place of the bound and its multiples: a value below all others, no value, which leaves the point out, and a
-# value above all others. The values of the other allocators at the same point are tried too, each in turn.
-UNBOUNDED = {1.0: 1e-9, 3.0: None, 10.0: 1e12}
+FEW_DRAWS = 60
 
 
 @dataclass(frozen=True)
@@ -96,7 +84,7 @@ def _share(relation: say.Relation, evidence: Evidence, stretch: float, like: str
     Of many comparisons that all hold by little, some fail in nearly every draw. So a relation may hold unless too few of its comparisons hold in more
     than 5 % of the draws each. If no runs are known, there is one draw: the measured statistics. Raises NotMeasured.
     """
-    drawn = _Drawn(evidence, stretch, like)
+    drawn = Drawn(evidence, stretch, like)
     if not noisy:
         return float(hold(relation, drawn).holds), False
     held, counts, votes = _draw(relation, drawn, range(FEW_DRAWS))
@@ -107,80 +95,7 @@ def _share(relation: say.Relation, evidence: Evidence, stretch: float, like: str
     return (held + more) / DRAWS, may_hold
 
 
-def _draw(relation: say.Relation, drawn: _Drawn, numbers: range) -> tuple[int, list[int], Votes]:
-    """In how many of these draws the relation holds, in how many each of its comparisons, and the votes of the last draw."""
-    votes = []
-    for drawn.draw in numbers:
-        votes.append(hold(relation, drawn).votes)
-    counts = [sum(each) for each in zip(*(one.comparisons() for one in votes), strict=True)]
-    return sum(one.holds for one in votes), counts, votes[-1]
-
-
-class _Drawn(Evidence):
-    """The evidence with one completion of the open points and, if `draw` is not None, with the values of that draw.
-
-    `like`: the allocator whose values the points without bounds get; "" if they get those of UNBOUNDED.
-    """
-
-    def __init__(self, base: Evidence, stretch: float, like: str = "") -> None:
-        self._base, self._stretch, self._like = base, stretch, like
-        self.draw: int | None = None  # the number of the draw; None: the measured statistics
-        self._known: dict[tuple[say.Side, tuple[str, ...] | None], tuple[Found, list[tuple[Reading, list[float]]]]] = {}
-
-    def has(self, suite: str, case: str) -> bool:
-        return self._base.has(suite, case)
-
-    def endings(self, side: say.Side) -> list[tuple[Reading, str]]:
-        return self._base.endings(side)
-
-    def find(self, side: say.Side, of: Sequence[str] | None = None) -> Found:
-        key = (side, None if of is None else tuple(of))
-        if key not in self._known:
-            found = self._base.find(side, of)
-            completed = [reading for each in found.readings if (reading := self._completed(side, each)) is not None]
-            self._known[key] = (found, [(each, draws(each.runs) if each.runs is not None and each.runs.enough else []) for each in completed])
-        found, drawn = self._known[key]
-        if self.draw is None:
-            return Found(tuple(reading for reading, _ in drawn), found.missing, found.unsupported)
-        readings = (Reading(each.allocator, each.fields, values[self.draw], each.trouble) if values else each for each, values in drawn)
-        return Found(tuple(readings), found.missing, found.unsupported)
-
-    def _completed(self, side: say.Side, reading: Reading) -> Reading | None:
-        """The reading, in which an open point has the value of the completion. None if the completion has no value, so that the point is left out."""
-        if not reading.is_open:
-            return reading
-        low, high = reading.between or (0.0, math.inf)
-        if self._stretch == math.inf:
-            return reading if high == math.inf else reading._replace(value=high, trouble="")
-        if reading.between is None:
-            value = self._value_like(side, reading) if self._like else UNBOUNDED[self._stretch]
-            return None if value is None else reading._replace(value=value, trouble="")
-        value = low * self._stretch if high == math.inf else low + (high - low) * (self._stretch - 1) / STRETCHES[-2]
-        return reading._replace(value=value, trouble="")
-
-    def _value_like(self, side: say.Side, reading: Reading) -> float | None:
-        """The value of the allocator `like` at the reading's point; None if it has none."""
-        others = self._base.find(side, (self._like,)).readings
-        return next((other.value for other in others if other.ok and other.fields == reading.fields), None)
-
-
-_STATISTICS: dict[str, Callable[[NDArray[Any]], NDArray[Any]]] = {
-    "median": lambda runs: np.median(runs, axis=1),
-    "mean": lambda runs: np.mean(runs, axis=1),
-    "stddev": lambda runs: np.std(runs, axis=1, ddof=1),
-    "variance": lambda runs: np.var(runs, axis=1, ddof=1),
-    "p5": lambda runs: np.percentile(runs, 5, axis=1),
-    "p95": lambda runs: np.percentile(runs, 95, axis=1),
-    "min": lambda runs: np.min(runs, axis=1),
-    "max": lambda runs: np.max(runs, axis=1),
-    "modes": modes,
-}
-
-
-@cache
-def draws(runs: Runs) -> list[float]:
-    """The statistic of each draw of the runs. The random numbers depend only on the measurement, so all claims see the same draws."""
-    source = np.random.default_rng(zlib.crc32(runs.source.encode()))
-    drawn = source.choice(np.asarray(runs.values), (DRAWS, len(runs.values)))
-    found: list[float] = _STATISTICS[runs.statistic](drawn).tolist()
-    return found
+def _draw(relation: say.Relation, drawn: Drawn, numbers: range) -> tuple[int, list[int], Votes]:
+    """In how many of these draws the relation holds, in how many each of its comparisons, and the votes of a draw."""
+    votes, comparisons = hold_in_draws(relation, drawn, numbers)
+    return int(held_in_draws(votes, iter(comparisons)).sum()), [int(each.sum()) for each in comparisons], votes

@@ -8,6 +8,9 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from gpuheap.formats.bounds import Condition
 from gpuheap.units import format_factor
 
@@ -37,6 +40,12 @@ class Span:
         if self.open:  # the range has one end only
             return value > self.low if self.high == math.inf else value < self.high
         return self.low <= value <= self.high
+
+    def holds_each(self, values: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Of many numbers, which are in the range."""
+        if self.open:
+            return values > self.low if self.high == math.inf else values < self.high
+        return (self.low <= values) & (values <= self.high)
 
     def __str__(self) -> str:
         def show(value: float) -> str:

@@ -332,6 +332,4 @@ def _side(
     if picked in ("best", "worst") and METRICS[selecting.metric].lower_is_better is None:
         words.complain(key, f"{key}: {selecting.metric} has no better direction")
     own = frozenset(table.get("where", {}))
-    return say.Side(
-        of, selecting.suite, selecting.case, selecting.metric, selecting.where, own, selecting.statistic, picked, apart
-    )
+    return say.Side(of, selecting.suite, selecting.case, selecting.metric, selecting.where, own, selecting.statistic, picked, apart)

@@ -15,6 +15,7 @@ from gpuheap.metrics import METRICS
 from gpuheap.units import format_bytes, format_count, format_value
 
 Key = tuple[str, ...]
+Groups = dict[Key, list[Reading]]
 
 
 class NotMeasured(Exception):
@@ -34,8 +35,7 @@ def hold(relation: say.Relation, evidence: Evidence) -> Outcome:
 
 def _hold_parts(relation: say.AllOf | say.MostOf | say.AnyOf, evidence: Evidence) -> Outcome:
     """Combines the parts of a claim. A part that decides the claim does so even if other parts were not measured."""
-    num = len(relation.parts)
-    needed = num if isinstance(relation, say.AllOf) else 1 if isinstance(relation, say.AnyOf) else math.ceil(say.MOST * num)
+    num, needed = len(relation.parts), needed_of(relation)
     found: list[Outcome] = []
     lacking: list[NotMeasured] = []
     for part in relation.parts:
@@ -53,6 +53,12 @@ def _hold_parts(relation: say.AllOf | say.MostOf | say.AnyOf, evidence: Evidence
         return "; ".join(("" if outcome.holds else "does not hold: ") + outcome.numbers for outcome in found)
 
     return Outcome(Votes(tuple(outcome.votes for outcome in found), needed), words, sum(outcome.points for outcome in found))
+
+
+def needed_of(relation: say.AllOf | say.MostOf | say.AnyOf) -> int:
+    """The number of parts that must hold."""
+    num = len(relation.parts)
+    return num if isinstance(relation, say.AllOf) else 1 if isinstance(relation, say.AnyOf) else math.ceil(say.MOST * num)
 
 
 def _hold_better(relation: say.Better, evidence: Evidence) -> Outcome:
@@ -190,24 +196,43 @@ def _along(relation: say.Trend | say.Jump | say.Peak | say.FirstFailure | say.Cr
 
 def _pairs(left: say.Side, right: say.Side, by: tuple[str, ...] | None, evidence: Evidence) -> list[_Pair]:
     """Pairs every left reading with every right reading of the same key. Pairs without a finished reading are left out. Raises NotMeasured."""
+    keys, lefts, rights = groups_to_pair(left, right, by, evidence)
+    left_groups, right_groups = _picked(left, lefts), _picked(right, rights)
+    pairs: list[_Pair] = []
+    for key, group in left_groups.items():
+        for one in group:
+            for other in right_groups.get(key, ()):
+                if one.ok or other.ok:
+                    pairs.append(_Pair(one, other, _times(one, other, left), key, keys))
+    if not pairs:
+        raise no_pairs(left, right)
+    return pairs
+
+
+def groups_to_pair(left: say.Side, right: say.Side, by: tuple[str, ...] | None, evidence: Evidence) -> tuple[Key, Groups, Groups]:
+    """The keys by which readings are paired, and the readings of both sides by their values of these keys. Raises NotMeasured."""
     same = right.of == (say.SAME,)
     lefts = _subject(left, evidence)
     rights = _readings(right, evidence, left.of if same else None)
     keys = by if by is not None else _common_keys([lefts, rights], left.own | right.own)
     if same:
         keys = (*keys, "allocator")
-    left_groups = _picked(left, _grouped(lefts, keys))
-    right_groups = _picked(right, _grouped(rights, keys))
-    pairs: list[_Pair] = []
-    for key, group in left_groups.items():
-        for one in group:
-            for other in right_groups.get(key, ()):
-                if one.ok or other.ok:
-                    pairs.append(_Pair(one, other, _times(one, other, left), key, tuple(keys)))
-    if not pairs:
-        words = f"no point where both {_names(left.of)} and {_names(left.of if same else right.of)} were measured in {_where(left)}"
-        raise NotMeasured(words + (f" and {_where(right)}" if _where(right) != _where(left) else ""))
-    return pairs
+    return keys, _grouped(lefts, keys), _grouped(rights, keys)
+
+
+def no_pairs(left: say.Side, right: say.Side) -> NotMeasured:
+    words = f"no point where both {_names(left.of)} and {_names(left.of if right.of == (say.SAME,) else right.of)} were measured in {_where(left)}"
+    return NotMeasured(words + (f" and {_where(right)}" if _where(right) != _where(left) else ""))
+
+
+def less_is_better(side: say.Side) -> bool:
+    """Whether the smaller one of two values of a side is the better one."""
+    return METRICS[side.metric].lower_is_better is not False or side.statistic in ("stddev", "variance", "modes") or side.pick == "span"
+
+
+def parts_to_pick_from(side: say.Side, group: list[Reading]) -> Iterable[list[Reading]]:
+    """The parts of a group of which each gives one value."""
+    return _grouped(group, ("allocator",)).values() if side.apart else [group]
 
 
 def _times(left: Reading, right: Reading, side: say.Side) -> float:
@@ -215,8 +240,7 @@ def _times(left: Reading, right: Reading, side: say.Side) -> float:
         return 0.0
     if not right.ok:
         return math.inf
-    lower = METRICS[side.metric].lower_is_better is not False or side.statistic in ("stddev", "variance", "modes") or side.pick == "span"
-    better, worse = (left.value, right.value) if lower else (right.value, left.value)
+    better, worse = (left.value, right.value) if less_is_better(side) else (right.value, left.value)
     if better == worse:
         return 1.0
     return worse / better if better > 0 else math.inf
@@ -266,9 +290,9 @@ def _keys_among(found: Sequence[Reading], by: tuple[str, ...] | None) -> tuple[s
     return by if by is not None else _common_keys(_grouped(found, ("allocator",)).values())
 
 
-def _grouped(readings: Iterable[Reading], keys: tuple[str, ...]) -> dict[Key, list[Reading]]:
+def _grouped(readings: Iterable[Reading], keys: tuple[str, ...]) -> Groups:
     """Readings by the values of these keys. `allocator` may be one of them."""
-    groups: dict[Key, list[Reading]] = {}
+    groups: Groups = {}
     if "allocator" not in keys:
         for reading in readings:
             groups.setdefault(reading.fields.values_of(keys), []).append(reading)
@@ -280,13 +304,12 @@ def _grouped(readings: Iterable[Reading], keys: tuple[str, ...]) -> dict[Key, li
     return groups
 
 
-def _picked(side: say.Side, groups: dict[Key, list[Reading]]) -> dict[Key, list[Reading]]:
+def _picked(side: say.Side, groups: Groups) -> Groups:
     if side.pick == "each":
         return groups
-    picked: dict[Key, list[Reading]] = {}
+    picked: Groups = {}
     for key, group in groups.items():
-        parts = _grouped(group, ("allocator",)).values() if side.apart else [group]
-        picked[key] = [reading for part in parts if (reading := _pick(side, part)) is not None]
+        picked[key] = [reading for part in parts_to_pick_from(side, group) if (reading := _pick(side, part)) is not None]
     return picked
 
 
