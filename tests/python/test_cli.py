@@ -12,8 +12,10 @@ import pytest
 from fake_checkout import REPOSITORY, Checkout
 
 from gpuheap.commands.display import _title
+from gpuheap.errors import UserError
 from gpuheap.formats.protocol import Allocator
-from gpuheap.paths import PRESETS
+from gpuheap.paths import PRESETS, RECORDED, Layout
+from gpuheap.running.executable import choose
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 
@@ -98,6 +100,14 @@ def test_list_shows_traits(checkout: Checkout) -> None:
     assert "detects double free" in out
     assert "unsupported here: this machine has no built-in device heap" in out
     assert "store_only" in out
+
+
+def test_an_installed_package_says_that_a_checkout_builds_the_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GPUHEAP_BENCH", raising=False)
+    for backend, words in ((None, "is built: in a checkout, run ./demo, or `cmake"), ("cuda", "gpuheap-bench: in a checkout, build it with `cmake")):
+        with pytest.raises(UserError, match=words):
+            choose(Layout(RECORDED), backend)
 
 
 def test_list_as_json(checkout: Checkout) -> None:
