@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from gpuheap.errors import UserError
 from gpuheap.formats.protocol import Allocator
 from gpuheap.paths import PRESETS, RECORDED, Layout
 from gpuheap.running.executable import choose
+from gpuheap.serving.libraries import find_provider
+from gpuheap.serving.start import check_program
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 
@@ -108,6 +111,29 @@ def test_an_installed_package_says_that_a_checkout_builds_the_benchmark(tmp_path
     for backend, words in ((None, "is built: in a checkout, run ./demo, or `cmake"), ("cuda", "gpuheap-bench: in a checkout, build it with `cmake")):
         with pytest.raises(UserError, match=words):
             choose(Layout(RECORDED), backend)
+
+
+def test_source_code_is_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lists.cu").write_text("int main() {}\n")
+    with pytest.raises(UserError, match="'./lists.cu' is source code, and a program is needed: compile it by nvcc"):
+        check_program(["./lists.cu"])
+
+
+def test_a_wheel_has_every_option_of_run_outside_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    shutil.copytree(REPOSITORY / "python" / "gpuheap", site / "gpuheap", ignore=shutil.ignore_patterns("results", "__pycache__", "lib"))
+    elsewhere.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    for options, words in (
+        (["--compare", "sharded_spans,cuda_malloc"], f"{site}/gpuheap/lib/libgpuheap_run.so is missing: install the wheel"),
+        (["--allocator", "hardened"], f"{site}/gpuheap/lib/libgpuheap_run.so is missing: install the wheel"),
+        (["--alocator", "hardened"], "No such option: --alocator"),
+    ):
+        ran = subprocess.run([sys.executable, "-m", "gpuheap", "run", *options, "true"], cwd=elsewhere, capture_output=True, text=True, check=False)
+        assert (ran.returncode, len(ran.stderr.splitlines())) == (2, 1) and words in ran.stderr, ran.stderr
+    with pytest.raises(UserError, match="'scatteralloc' is not in the wheel, which has sharded_spans, hardened, checked: name one of these"):
+        find_provider("scatteralloc", Layout(RECORDED))
 
 
 def test_list_as_json(checkout: Checkout) -> None:
