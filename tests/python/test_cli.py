@@ -49,6 +49,7 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
         (["bench", "mini", "--runs", "0"], "--runs"),
         (["bench", "mini", "--colour"], "gpuheap bench --help"),
         (["compare"], "gpuheap compare --help"),
+        (["bench", "mini", "-a"], "Option '-a' requires an argument: write it after the option"),
         (["help"], "gpuheap --help"),
         (["bnech"], "No such command 'bnech'. Did you mean 'bench'?"),
         (["BENCH"], "No such command 'BENCH'. Did you mean 'bench'?"),
