@@ -19,8 +19,8 @@ def _run() -> object:
     # A terminal of unknown width sets COLUMNS to 0. Rich would take this number for the width, and print nothing.
     if os.environ.get("COLUMNS", "").strip("0") == "":
         os.environ.pop("COLUMNS", None)
-    # The full command line needs typer. gpuheap.light runs every command if typer is missing, and `run`, `doctor` and `inspect` outside of a checkout.
-    if importlib.util.find_spec("typer") is None or (sys.argv[1:2] in (["run"], ["doctor"], ["inspect"]) and not _in_checkout()):
+    # The full command line needs typer. gpuheap.light runs every command if typer is missing, and `doctor` and `inspect` outside of a checkout.
+    if importlib.util.find_spec("typer") is None or (sys.argv[1:2] in (["doctor"], ["inspect"]) and not _in_checkout()):
         from gpuheap.light import run_command
 
         return run_command(sys.argv[1:])

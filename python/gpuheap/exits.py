@@ -115,6 +115,8 @@ def _code_of(command: Callable[[], object]) -> int:
         context = getattr(error, "ctx", None)
         if words and context is not None and not words.endswith("?"):
             words = f"{words.removesuffix('.')}: see {context.command_path} --help"
+        elif words.endswith("requires an argument."):  # this error names no command
+            words = f"{words.removesuffix('.')}: write it after the option"
         return _complain(words) if words else EXIT_USAGE
 
 

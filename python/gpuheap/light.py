@@ -62,7 +62,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _run(given: argparse.Namespace) -> int:
     from gpuheap.host import launch
-    from gpuheap.serving.libraries import default_allocator, require_device
+    from gpuheap.paths import RECORDED, Layout
+    from gpuheap.serving.libraries import default_allocator, find_library, find_provider, require_device
     from gpuheap.serving.start import Service, Watch, cache_folder, check_program
     from gpuheap.units import parse_bytes
 
@@ -71,11 +72,8 @@ def _run(given: argparse.Namespace) -> int:
         raise UserError("gpuheap run: name the program to be run")
     check_program(words)
     watched = Watch.asked(given.watch, given.every, given.watch_file)
-    folder = Path(__file__).resolve().parent / "lib"
-    library, provider = folder / "libgpuheap_run.so", folder / f"libgpuheap_malloc_{default_allocator()}.so"
-    for file in (library, provider):
-        if not file.is_file():
-            raise UserError(f"{file} is missing: install the wheel, which has it, or in a checkout build the target gpuheap_run")
+    layout = Layout(RECORDED)
+    library, provider = find_library(layout), find_provider(default_allocator(), layout)
     require_device()
     heap_bytes = None if given.bytes is None else parse_bytes(given.bytes, "--bytes")
     service = Service(library, provider, heap_bytes, given.stats, None if given.no_cache else cache_folder(), watched)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,8 +13,12 @@ import pytest
 from fake_checkout import REPOSITORY, Checkout
 
 from gpuheap.commands.display import _title
+from gpuheap.errors import UserError
 from gpuheap.formats.protocol import Allocator
-from gpuheap.paths import PRESETS
+from gpuheap.paths import PRESETS, RECORDED, Layout
+from gpuheap.running.executable import choose
+from gpuheap.serving.libraries import find_provider
+from gpuheap.serving.start import check_program
 
 ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
 
@@ -44,6 +49,7 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
         (["bench", "mini", "--runs", "0"], "--runs"),
         (["bench", "mini", "--colour"], "gpuheap bench --help"),
         (["compare"], "gpuheap compare --help"),
+        (["bench", "mini", "-a"], "Option '-a' requires an argument: write it after the option"),
         (["help"], "gpuheap --help"),
         (["bnech"], "No such command 'bnech'. Did you mean 'bench'?"),
         (["BENCH"], "No such command 'BENCH'. Did you mean 'bench'?"),
@@ -98,6 +104,37 @@ def test_list_shows_traits(checkout: Checkout) -> None:
     assert "detects double free" in out
     assert "unsupported here: this machine has no built-in device heap" in out
     assert "store_only" in out
+
+
+def test_an_installed_package_says_that_a_checkout_builds_the_benchmark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GPUHEAP_BENCH", raising=False)
+    for backend, words in ((None, "is built: in a checkout, run ./demo, or `cmake"), ("cuda", "gpuheap-bench: in a checkout, build it with `cmake")):
+        with pytest.raises(UserError, match=words):
+            choose(Layout(RECORDED), backend)
+
+
+def test_source_code_is_no_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("lists.cu").write_text("int main() {}\n")
+    with pytest.raises(UserError, match="'./lists.cu' is source code, and a program is needed: compile it by nvcc"):
+        check_program(["./lists.cu"])
+
+
+def test_a_wheel_has_every_option_of_run_outside_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site, elsewhere = tmp_path / "site", tmp_path / "elsewhere"
+    shutil.copytree(REPOSITORY / "python" / "gpuheap", site / "gpuheap", ignore=shutil.ignore_patterns("results", "__pycache__", "lib"))
+    elsewhere.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    for options, words in (
+        (["--compare", "sharded_spans,cuda_malloc"], f"{site}/gpuheap/lib/libgpuheap_run.so is missing: install the wheel"),
+        (["--allocator", "hardened"], f"{site}/gpuheap/lib/libgpuheap_run.so is missing: install the wheel"),
+        (["--alocator", "hardened"], "No such option: --alocator"),
+    ):
+        ran = subprocess.run([sys.executable, "-m", "gpuheap", "run", *options, "true"], cwd=elsewhere, capture_output=True, text=True, check=False)
+        assert (ran.returncode, len(ran.stderr.splitlines())) == (2, 1) and words in ran.stderr, ran.stderr
+    with pytest.raises(UserError, match="'scatteralloc' is not in the wheel, which has sharded_spans, hardened, checked: name one of these"):
+        find_provider("scatteralloc", Layout(RECORDED))
 
 
 def test_list_as_json(checkout: Checkout) -> None:

@@ -51,6 +51,17 @@ def test_cases_and_suites_are_chosen_by_name(suite: Suite) -> None:
     assert select(suites, ["graph_update", "mini/alloc_single"]) == [(suite, ("alloc_single", "graph_update"))]
 
 
+def test_a_case_without_a_suite_is_of_a_suite_that_compares_allocators() -> None:
+    suites = load_suites(Layout(REPOSITORY))
+    assert {case: select(suites, [case])[0][0].name for case in ("replay", "larson", "churn_long_lived", "alloc_single", "kmeans_100")} == {
+        "replay": "stress",  # and of `ablation`, which measures the default allocator only
+        "larson": "stress",
+        "churn_long_lived": "heap",
+        "alloc_single": "quick",
+        "kmeans_100": "programs",
+    }
+
+
 def with_axes(tmp_path: Path, axes: str, host: str = "", lists: str = "{}") -> Suite:
     old = 'axes = { threads = [100], bytes = [16, 32, 64, 128, 256], state = ["warm"] }'
     text = (

@@ -79,6 +79,7 @@ def with_score(page: str, found: Standing, subject: str, suites: Sequence[str], 
 def score_section(found: Standing, subject: str, suites: Sequence[str], device: str) -> str:
     """The text of the score section of docs/standing.md, without its heading."""
     own = found.score(subject)
+    left = len(found.scores) - NAMED
     named = f"`{'`, `'.join(suites[:-1])}` and `{suites[-1]}`" if len(suites) > 1 else f"`{suites[0]}`"
     lines = [
         "",
@@ -88,6 +89,7 @@ def score_section(found: Standing, subject: str, suites: Sequence[str], device: 
         "",
         "![For each allocator, the share of points at which it takes at most a given multiple of the best](images/standing.svg)",
         "",
+        *([f"The table has the {NAMED} allocators that are the best at most points; `gpuheap standing` prints the other {left} too.", ""] if left > 0 else []),
         "| allocator | points | best | within 5 % | over 1.3 times | failed |",
         "|---|---|---|---|---|---|",
     ]

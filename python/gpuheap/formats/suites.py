@@ -203,10 +203,10 @@ def add_files(suites: Mapping[str, Suite], targets: Sequence[str]) -> tuple[dict
 def select(suites: Mapping[str, Suite], targets: list[str]) -> list[tuple[Suite, tuple[str, ...]]]:
     """The cases that the command line names, by suite. Each target is a suite, a case, `suite/case` or `all`.
 
-    A case without a suite is taken from the first suite that has it: `quick`, then a suite of no paper, then a suite of a paper. `all` is every suite but
-    `quick`, whose cases other suites have too. Raises UserError for an unknown name.
+    A case without a suite is taken from the first suite that has it: `quick`, then a suite of no paper, then a suite of a paper. Suites that measure only one
+    allocator come last. `all` is every suite but `quick`, whose cases other suites have too. Raises UserError for an unknown name.
     """
-    ordered = sorted(suites.values(), key=lambda suite: (suite.name != "quick", suite.paper != "", suite.name))
+    ordered = sorted(suites.values(), key=lambda suite: (suite.name != "quick", len(suite.allocators) == 1, suite.paper != "", suite.name))
     chosen: dict[str, list[str]] = {}
     whole = [name for name in suites if name != "quick"]
     for target in [name for named in targets for name in (whole if named == ALL else [named])]:

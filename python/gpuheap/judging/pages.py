@@ -37,7 +37,7 @@ ASSUMED = (
     "The missing time is an estimate for the suites' own runs and limits. A missing point ends as often, and as soon in the median, as the measured points "
     "of its case and allocator; if there are none, as those of its case, else of its suite. A point of a suite without rows takes its whole limit. "
     f"A measured point takes the time of its runs and {SECONDS_OF_A_START} s for its heap, its first run and its checks. A point *without an end* ran out of "
-    "time under a limit that is mostly shorter than the suite's. Its missing time is what it told that it needed, or else the suite's limit. A sweep gives up "
+    "time under a limit that is mostly shorter than the suite's. Its missing time is the need that its row states, or else the suite's limit. A sweep gives up "
     "after three failures in a row, so it may take less."
 )
 MARKS = ("<!-- from the tables: python docs/refresh.py -->", "<!-- end -->")  # around the generated part of the summary's page

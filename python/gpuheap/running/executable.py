@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuheap.errors import UserError
 from gpuheap.formats.protocol import Description, ProtocolError, parse_description
-from gpuheap.paths import PRESETS, Layout
+from gpuheap.paths import PRESETS, RECORDED, Layout
 
 BACKENDS = tuple(PRESETS)
 DESCRIBE_TIMEOUT_S = 60.0
@@ -80,7 +80,7 @@ def choose(layout: Layout, backend: str | None = None) -> Executable:
     if backend is not None:
         if backend not in found:
             raise UserError(
-                f"no {backend} executable at {layout.shown(layout.executables(backend)[0])}: build it with `{build_command(backend)}`"
+                f"no {backend} executable at {layout.shown(layout.executables(backend)[0])}: {_where(layout)}build it with `{build_command(backend)}`"
             )
         description = describe(found[backend])
         _require_device(description)
@@ -94,7 +94,12 @@ def choose(layout: Layout, backend: str | None = None) -> Executable:
         raise UserError(f"no GPU ({description.device_error}) and no simulator: build it with `{build_command('simulator')}`")
     if "simulator" in found:
         return Executable(found["simulator"], describe(found["simulator"]), "there is no CUDA executable")
-    raise UserError(f"no benchmark executable is built: run ./demo, or `{build_command('simulator')}`")
+    raise UserError(f"no benchmark executable is built: {_where(layout)}run ./demo, or `{build_command('simulator')}`")
+
+
+def _where(layout: Layout) -> str:
+    """The words before a command that builds. An installed package has no sources."""
+    return "in a checkout, " if layout.root == RECORDED else ""
 
 
 def build_command(backend: str, *options: str) -> str:

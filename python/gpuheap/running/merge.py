@@ -37,7 +37,7 @@ def merge(source: Path, into: Path, suites: Mapping[str, Suite], anew: bool = Fa
         raise UserError(f"{source} is the folder to merge into: name another one")
     there = Environment(source)
     if not there.facts:
-        raise UserError(f"{source} has no {FILE_NAME}: it is not a folder that gpuheap bench has written")
+        raise UserError(f"{source} has no {FILE_NAME}, so gpuheap bench has not written it: name a folder that gpuheap bench --output has written")
     paths = {suite: source / f"{suite}.csv" for suite in there.facts.get("sweeps", {})}
     for suite in only:
         if suite not in paths:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from gpuheap.catalogue import DEFAULT, TOOLKIT
 from gpuheap.errors import UserError, unknown_name
-from gpuheap.paths import Layout
+from gpuheap.paths import RECORDED, Layout
 
 LIBRARY = "libgpuheap_run.so"
 PLAIN = TOOLKIT  # the name that leaves the program's malloc to CUDA: there is no provider
 KINDS = {"release": DEFAULT, "hardened": "hardened", "checked": "checked"}  # GPUHEAP_KIND: the default allocator in each kind of heap
+PACKAGED = RECORDED.parent / "lib"  # the libraries of a wheel: LIBRARY, and a provider for each of KINDS
 _VERSION = 4  # the version of the table in tools/malloc/provider.hpp
 
 
@@ -29,6 +30,8 @@ def find_library(layout: Layout) -> Path:
         if not Path(named).is_file():
             raise UserError(f"GPUHEAP_RUN_LIBRARY is '{named}', which is not a file: name {LIBRARY}, or unset it")
         return Path(named).resolve()
+    if layout.root == RECORDED:
+        return _packaged(LIBRARY)
     places = [layout.build / preset / "tools" / "malloc" / "run" / LIBRARY for preset in ("cuda", "host")]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
@@ -39,11 +42,15 @@ def find_library(layout: Layout) -> Path:
 
 def find_provider(name: str, layout: Layout) -> Path:
     """Finds an allocator's library. Raises UserError if there is no such allocator, its library is not built, or it cannot serve a program's malloc."""
+    file = f"libgpuheap_malloc_{name}.so"
+    if layout.root == RECORDED:
+        if name not in KINDS.values():
+            raise UserError(f"the allocator '{name}' is not in the wheel, which has {', '.join(KINDS.values())}: name one of these, or run this in a checkout")
+        return _served(name, _packaged(file))
     names = re.findall(r"^gpuheap_allocator\(NAME (\w+)", (layout.root / "cmake" / "allocators.cmake").read_text(), re.MULTILINE)
     names += [kind for kind in KINDS.values() if kind not in names]
     if name not in names:
         raise unknown_name("allocator", name, names)
-    file = f"libgpuheap_malloc_{name}.so"
     named = os.environ.get("GPUHEAP_RUN_PROVIDERS")
     path = (Path(named) if named else layout.build / "cuda" / "malloc") / file
     if not path.is_file():
@@ -51,10 +58,22 @@ def find_provider(name: str, layout: Layout) -> Path:
             f"the allocator '{name}' is not built for programs ({path} is not there): run {_build(f'gpuheap_malloc_provider_{name}')} "
             f"in {layout.root} (./demo puts cmake into build/venv/bin)"
         )
+    return _served(name, path)
+
+
+def _served(name: str, path: Path) -> Path:
+    """The path of a provider's library. Raises UserError if the library says that its allocator cannot serve a program."""
     head = _head(path)
     if head.refusal:
         raise UserError(f"the allocator '{name}' cannot serve a program's malloc: {head.refusal.decode()}; choose another allocator")
     return path.resolve()
+
+
+def _packaged(file: str) -> Path:
+    path = PACKAGED / file
+    if not path.is_file():
+        raise UserError(f"{path} is missing: install the wheel, which has it, or in a checkout build the target gpuheap_run")
+    return path
 
 
 def default_allocator() -> str:

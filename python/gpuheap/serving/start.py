@@ -83,6 +83,8 @@ def check_program(words: Sequence[str]) -> None:
         if path.is_dir():
             raise UserError(f"'{words[0]}' is a folder: name the program in it")
         if path.exists():
+            if path.suffix in {".cu", ".cpp", ".cc", ".cxx", ".c"}:
+                raise UserError(f"'{words[0]}' is source code, and a program is needed: compile it by nvcc, and name what nvcc wrote")
             raise UserError(f"'{words[0]}' is not executable: chmod +x {words[0]}")
         hint = f", or is it ./{words[0]}?" if "/" not in words[0] and (Path.cwd() / words[0]).exists() else ""
         raise UserError(f"'{words[0]}' is not there: give the program's path, or a name that PATH finds{hint}")
