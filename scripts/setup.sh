@@ -131,26 +131,6 @@ apt_unpack() {
   for deb in "$deps"/debs/*.deb; do dpkg -x "$deb" "$deps" || return 1; done
 }
 
-# apt_install_known PACKAGE...: as root, installs those of the packages that there are for this system.
-apt_install_known() {
-  local name known=()
-  compgen -G '/var/lib/apt/lists/*_Packages*' >/dev/null || apt-get update -q
-  for name in "$@"; do
-    if apt-cache show "$name" >/dev/null 2>&1; then known+=("$name"); fi
-  done
-  [ "${#known[@]}" = 0 ] || apt_install "${known[@]}"
-}
-
-# packages_beside PACKAGE...: as root, begins to install the missing ones. Without this, each need_* installs its own, and nothing else happens meanwhile.
-packages_beside() {
-  local name missing=()
-  have apt-get && have dpkg-query && is_root || return 0
-  for name in "$@"; do
-    case $(dpkg-query -W -f '${db:Status-Abbrev}' "$name" 2>/dev/null) in ii*) ;; *) missing+=("$name") ;; esac
-  done
-  [ "${#missing[@]}" = 0 ] || { say "installing ${missing[*]} meanwhile" && beside apt apt_install_known "${missing[@]}"; }
-}
-
 # links HEADER LIBRARY: whether g++ finds the header and the library, in the system or in build/deps.
 links() {
   echo 'int main() {}' | g++ -std=c++20 -include "$1" -x c++ - -I"$deps/usr/include" "-L$deps/usr/lib/$(g++ -dumpmachine)" "-l$2" -o /dev/null 2>/dev/null
