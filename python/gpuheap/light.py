@@ -33,7 +33,7 @@ def run_command(words: Sequence[str]) -> int:
     doctor = commands.add_parser("doctor", help="examine this machine: which parts of gpuheap work here")
     doctor.set_defaults(call=_doctor)
     run = commands.add_parser("run", help="run an unchanged CUDA program, and serve malloc, free, new and delete in its kernels")
-    run.add_argument("--bytes", metavar="SIZE", help="the size of the heap on each device; by default, it grows from an eighth of the free memory")
+    run.add_argument("--bytes", metavar="SIZE", help="the size of each device's heap, as 4GiB or 40%%; by default, it grows from an eighth of the free memory")
     run.add_argument("--stats", action="store_true", help="print the heap's statistics at the end")
     run.add_argument("--watch", action="store_true", help="print what each heap holds, every second while the program runs")
     run.add_argument("--every", type=float, metavar="S", help="with --watch or --watch-file: the seconds between two samples")
@@ -65,7 +65,7 @@ def _run(given: argparse.Namespace) -> int:
     from gpuheap.paths import RECORDED, Layout
     from gpuheap.serving.libraries import default_allocator, find_library, find_provider, require_device
     from gpuheap.serving.start import Service, Watch, cache_folder, check_program
-    from gpuheap.units import parse_bytes
+    from gpuheap.units import heap_size
 
     words = given.program[1:] if given.program[:1] == ["--"] else given.program
     if not words:
@@ -75,7 +75,7 @@ def _run(given: argparse.Namespace) -> int:
     layout = Layout(RECORDED)
     library, provider = find_library(layout), find_provider(default_allocator(), layout)
     require_device()
-    heap_bytes = None if given.bytes is None else parse_bytes(given.bytes, "--bytes")
+    heap_bytes = None if given.bytes is None else heap_size(given.bytes, "--bytes")
     service = Service(library, provider, heap_bytes, given.stats, None if given.no_cache else cache_folder(), watched)
     if watched is not None:
         watched.begin()

@@ -8,6 +8,7 @@ import re
 from gpuheap.errors import UserError
 
 _SIZE = re.compile(r"^\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]i?)?B?\s*$", re.IGNORECASE)
+_SHARE = re.compile(r"^\s*([0-9]{1,4}(?:\.[0-9]+)?)\s*%\s*$")
 _LARGEST = (1 << 64) - 1
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -30,6 +31,16 @@ def parse_bytes(text: str | int, what: str) -> int:
         shown = str(text) if len(str(text)) <= 40 else f"{str(text)[:37]}..."
         raise UserError(f"{what}: '{shown}' is more than 64 bits can address: write a size below {1 << 24}TiB")
     return value
+
+
+def heap_size(text: str, what: str) -> str:
+    """Reads the size of a heap as GPUHEAP_BYTES takes it: as parse_bytes() does, or a share of the device's free memory, as `40%`. Raises UserError."""
+    share = _SHARE.match(text)
+    if share is None:
+        return str(parse_bytes(text, what))
+    if not 0 < float(share[1]) <= 100:
+        raise UserError(f"{what}: '{text}' is no share of the free memory: write one above 0% and up to 100%")
+    return f"{share[1]}%"
 
 
 def format_bytes(count: int | float) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from gpuheap.errors import UserError, unknown_name
 from gpuheap.running.environment import slug
-from gpuheap.units import format_bytes, format_count, format_factor, format_seconds, format_value, parse_bytes
+from gpuheap.units import format_bytes, format_count, format_factor, format_seconds, format_value, heap_size, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,17 @@ def test_slugs() -> None:
         "nvidia-geforce-rtx-4090",
         "nvidia-h100-80gb-hbm3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "variable"),
+    [("4GiB", "4294967296"), (" 512M ", "536870912"), ("40%", "40%"), ("37.5 %", "37.5%"), ("100%", "100%"), ("0.5%", "0.5%")],
+)
+def test_a_heap_has_a_size_or_a_share_of_the_memory(text: str, variable: str) -> None:
+    assert heap_size(text, "--bytes") == variable
+
+
+@pytest.mark.parametrize("text", ["0%", "0.0 %", "100.5%", "9999%", "%", "-5%", "40%%", "1e1%", "4GiB%", "nan%", ""])
+def test_what_is_no_heap_size_is_told(text: str) -> None:
+    with pytest.raises(UserError, match=r"^--bytes: '.*' is (not a size|no share of the free memory): write "):
+        heap_size(text, "--bytes")

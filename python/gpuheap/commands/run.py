@@ -15,7 +15,7 @@ import typer
 
 from gpuheap.errors import UserError
 from gpuheap.paths import Layout, find_layout
-from gpuheap.units import parse_bytes
+from gpuheap.units import heap_size
 
 if TYPE_CHECKING:
     from gpuheap.serving.start import Watch
@@ -45,7 +45,8 @@ def run(
         typer.Option(
             "--bytes",
             metavar="SIZE",
-            help="The size of each device's heap. Default: GPUHEAP_BYTES, or the program's limit; without them it grows from an eighth of the free memory.",
+            help="The size of each device's heap, as 4GiB, or 40% of the free memory. Default: GPUHEAP_BYTES, or the program's limit; without them it grows "
+            "from an eighth of the free memory.",
         ),
     ] = None,
     stats: Annotated[bool, typer.Option("--stats", help="Print the heap's statistics at the end: failed requests, peak, blocks that were not freed.")] = False,
@@ -84,7 +85,7 @@ def run(
         raise UserError("--allocator and --compare exclude each other: name all allocators in --compare")
     if timeout is not None and not math.isfinite(timeout):
         raise UserError(f"--timeout is {timeout}: give a number of seconds")
-    heap_bytes = None if size is None else parse_bytes(size, "--bytes")
+    heap_bytes = None if size is None else heap_size(size, "--bytes")
     check_program(words)
     watched = Watch.asked(watch, every, watch_file)
     layout = find_layout()
@@ -100,7 +101,7 @@ def run(
     raise typer.Exit(_run_several(layout, words, names, heap_bytes, (stats, not no_cache), limits, patterns, as_json))
 
 
-def _run_one(layout: Layout, words: Sequence[str], name: str, heap_bytes: int | None, stats: bool, cached: bool, watch: Watch | None) -> int:
+def _run_one(layout: Layout, words: Sequence[str], name: str, heap_bytes: str | None, stats: bool, cached: bool, watch: Watch | None) -> int:
     from gpuheap.host import launch
     from gpuheap.serving.libraries import PLAIN, find_library, find_provider, require_device
     from gpuheap.serving.start import Service, cache_folder
@@ -118,7 +119,7 @@ def _run_several(
     layout: Layout,
     words: Sequence[str],
     names: Sequence[str],
-    heap_bytes: int | None,
+    heap_bytes: str | None,
     stats_and_cache: tuple[bool, bool],
     limits: tuple[int, float],
     ignored: tuple[re.Pattern[bytes], ...],

@@ -49,7 +49,7 @@ class Service:
 
     library: Path
     provider: Path | None  # None: CUDA's malloc serves the program; kernels may still be timed
-    heap_bytes: int | None = None
+    heap_bytes: str | None = None  # as GPUHEAP_BYTES
     stats: bool = False
     cache: Path | None = None
     watch: Watch | None = None
@@ -62,7 +62,7 @@ class Service:
             "GPUHEAP_RUN_TIMES": str(times or ""),
         }
         if self.heap_bytes is not None:
-            found["GPUHEAP_BYTES"] = str(self.heap_bytes)
+            found["GPUHEAP_BYTES"] = self.heap_bytes
         if self.stats:
             found["GPUHEAP_STATS"] = "json" if os.environ.get("GPUHEAP_STATS") == "json" else "1"
         if self.watch is not None:
