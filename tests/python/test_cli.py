@@ -54,7 +54,7 @@ ErrorLine = Callable[[subprocess.CompletedProcess[str]], str]
         (["bnech"], "No such command 'bnech'. Did you mean 'bench'?"),
         (["BENCH"], "No such command 'BENCH'. Did you mean 'bench'?"),
         (["data", "LIST"], "No such command 'LIST'. Did you mean 'list'?"),
-        (["bench", "mini", "--runs", "100001"], "less than or equal to 100000"),
+        (["bench", "mini", "--runs", "100001"], "100001 is not in the range 1<=x<=100000"),
         (["compare", "quick", "quick"], "there is no file 'quick': name a table that gpuheap bench has written, as results/nvidia-h200/heap.csv"),
         (["report", "--results", "gpuheap-bench"], "--results: 'gpuheap-bench' is a file: name a folder that gpuheap bench has written"),
         (["advise", "--sizes", "16-64"], "--sizes: '16-64' is not a size: write bytes or a unit, like 1073741824 or 8GiB; a range has a colon, as 16:64"),
@@ -88,10 +88,10 @@ def test_a_file_of_another_kind_is_refused_before_anything_is_measured(checkout:
 @pytest.mark.parametrize(
     ("command", "usage"),
     [
-        (["claims"], "claims [OPTIONS] [PAPER]..."),
-        (["merge"], "merge [OPTIONS] {DIR} [SUITE]..."),
+        (["claims"], "claims [OPTIONS] [PAPER...]"),
+        (["merge"], "merge [OPTIONS] {DIR} [SUITE...]"),
         (["inspect"], "inspect [OPTIONS] {DUMP} [LATER]"),
-        (["data", "get"], "data get [OPTIONS] {NAME}..."),
+        (["data", "get"], "data get [OPTIONS] {NAME...}"),
     ],
 )
 def test_optional_arguments_have_one_pair_of_brackets(checkout: Checkout, command: list[str], usage: str) -> None:

@@ -14,7 +14,7 @@ app = typer.Typer(cls=Group, help="Fetch graphs of the literature from the Suite
 
 
 @app.command("get")
-def get(names: Annotated[list[str], typer.Argument(metavar="NAME", help="The names that `gpuheap data list` shows.")]) -> None:
+def get(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names that `gpuheap data list` shows.")]) -> None:
     """Fetch graphs into the cache folder: $GPUHEAP_DATA, else ~/.cache/gpuheap/data. The command prints the path of each graph, for `gpuheap bench --graph`."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeRemainingColumn

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def merge(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of tables that gpuheap bench wrote elsewhere, with their environment.json.")],
-    suites: Annotated[list[str] | None, typer.Argument(metavar="SUITE", help="The tables to take. Default: all.")] = None,
+    suites: Annotated[list[str] | None, typer.Argument(metavar="SUITE...", help="The tables to take. Default: all.")] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="The folder to which the tables are added. Default: results/<gpu>, or build/results/simulator."),

@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 def claims(
     named: Annotated[
-        list[str] | None, typer.Argument(metavar="PAPER", help="Judge only claims of these papers. Default: all papers.", show_default=False)
+        list[str] | None, typer.Argument(metavar="PAPER...", help="Judge only claims of these papers. Default: all papers.", show_default=False)
     ] = None,
     paper: Annotated[list[str] | None, typer.Option("--paper", metavar="NAME", help="The same as the argument PAPER. May be repeated.")] = None,
     verdict: Annotated[
