@@ -30,9 +30,9 @@ namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE {
 
 // @brief A heap that owns its memory and the allocator in it. Move-only. A program may have several heaps at the same time.
 // @tparam Statistics whether the heap counts each malloc and free: `counted` or `uncounted`
-// @note Kernels take ref() by value. Kernels of the heap's device may use the heap at the same time, from any number of streams and in
-// replayed graphs. A host call that changes the heap is ordered on the stream that the call names, by default the null stream. Only one
-// host thread at a time may call members.
+// @note Kernels take ref() by value. Kernels of the heap's device, which is current when the heap is made, may use the heap at the same
+// time, from any number of streams and in replayed graphs. A host call that changes the heap is ordered on the stream that the call names,
+// by default the device's null stream. Only one host thread at a time may call members, while any device is current.
 // @note While kernels of other streams use the heap:
 //   stats(), live_blocks()   safe; each number was true at some moment during the call, but not all at the same moment
 //   check()                  safe; this call or the next check() reports a failure that happens meanwhile
@@ -145,6 +145,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
     if constexpr (Allocator::traits.process_wide) {
       throw plain_error("gpuheap: the allocator '" + name() + "' cannot be reset: it has one heap for the whole process: free its blocks");
     } else {
+      simt::device_scope const here{device_};
       initialise(stream);
     }
   }
@@ -152,6 +153,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @brief Returns counts of live blocks and of failures, exact if no other stream uses the heap meanwhile. Waits for the stream.
   // @note An `uncounted` heap asks its allocator: a kernel walks the metadata, which takes up to a millisecond in the largest heaps.
   [[nodiscard]] statistics stats(stream_ref stream = {}) const {
+    simt::device_scope const here{device_};
     if constexpr (asks_allocator) allocator_.take_census(&records()->census, stream);
     std::vector<std::uint64_t> const copy = read_records(stream);
     auto const& found = *reinterpret_cast<heap_records const*>(copy.data());
@@ -200,6 +202,8 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   [[nodiscard]] simt::size_t capacity() const { return grows() ? capacity_ : arena_.bytes; }
   // @return the most that capacity() can become, in bytes
   [[nodiscard]] simt::size_t at_most() const { return arena_.bytes; }
+  // @return the number of the device on which the heap was made
+  [[nodiscard]] int device() const { return device_; }
   // @return whether the heap was made from a growth
   [[nodiscard]] bool grows() const { return static_cast<bool>(growing_); }
 
@@ -218,6 +222,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
                                 memory::format_bytes(more_bytes).c_str()));
     }
     if (more_bytes == 0) return;
+    simt::device_scope const here{device_};
     (void)add_memory(more_bytes, stream);
     capacity_ += more_bytes;
   }
@@ -244,6 +249,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @return the number of bytes given back. Only whole pieces of memory::address_range go back; the rest stays
   simt::size_t trim(stream_ref stream = {}) requires has_trim<Allocator> {
     require_growing();
+    simt::device_scope const here{device_};
     simt::size_t const given_up = allocator_.trim(stream);
     capacity_ -= given_up;  // comes before the wait, which may throw: the allocator has given the memory up already
     growing_->reach -= given_up;
@@ -263,6 +269,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @param policy `null`, the default, or `trap`
   // @param stream kernels that run on it later follow the policy
   void set_policy(exhaustion_policy policy, stream_ref stream = {}) {
+    simt::device_scope const here{device_};
     if (policy == exhaustion_policy::trap && final_.base() == nullptr) {
       final_ = memory::allocation{memory::pinned, sizeof(trap_report)};
       *static_cast<trap_report*>(final_.base()) = {};
@@ -287,6 +294,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @note Under grow_when_exhausted() the heap first grows by one step if requests found no memory, but not for requests that it could
   // never serve (request_fault). The callback learns whether the heap grew.
   simt::size_t check(stream_ref stream = {}) {
+    simt::device_scope const here{device_};
     try {
       simt::synchronize(stream);
     } catch (error const& stopped) {
@@ -343,6 +351,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @throws gpuheap::error if the range does not lie in this heap, unless the allocator is process_wide
   void copy_to_host(void* to, void const* from, simt::size_t bytes, stream_ref stream = {}) const {
     if (bytes == 0) return;
+    simt::device_scope const here{device_};
     if constexpr (Allocator::traits.process_wide) {
       memory::allocation const staging{memory::device, bytes};
       launch_copy(staging.base(), from, bytes, stream);
@@ -356,6 +365,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   }
   void copy_from_host(void* to, void const* from, simt::size_t bytes, stream_ref stream = {}) {
     if (bytes == 0) return;
+    simt::device_scope const here{device_};
     if constexpr (Allocator::traits.process_wide) {
       memory::allocation const staging{memory::device, bytes};
       simt::copy(staging.base(), from, bytes, stream);
@@ -384,7 +394,6 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   static_assert(simt::is_trivially_copyable_v<ref_type>, "kernels get the view by value");
 
   [[nodiscard]] static std::string name() { return Allocator::traits.name; }
-
   static void require_at_least(simt::size_t least, simt::size_t bytes, char const* what) {
     if (bytes >= least) return;
     throw plain_error(text_of("gpuheap: %s of %s is too small for the allocator '%s': it needs at least %zu bytes (%s)", what,
@@ -556,6 +565,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   }
 
   void free_listed_on_device(void* const* pointers, simt::size_t count, stream_ref stream) {
+    simt::device_scope const here{device_};
     constexpr simt::size_t at_once = simt::size_t{1} << 30;
     for (simt::size_t at = 0; at < count; at += at_once) {
       simt::launch(static_cast<unsigned>(count - at < at_once ? count - at : at_once), detail::free_each<ref_type>{ref(), pointers + at},
@@ -565,12 +575,14 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 
   void free_listed_on_host(void const* pointers, simt::size_t count, stream_ref stream) {
     if (count == 0) return;
+    simt::device_scope const here{device_};
     memory::allocation const staging{memory::device, count * sizeof(void*)};
     simt::copy(staging.base(), pointers, count * sizeof(void*), stream);
     free_listed_on_device(static_cast<void* const*>(staging.base()), count, stream);
     simt::synchronize(stream);
   }
 
+  int device_ = simt::current_device();
   memory::allocation memory_;   // the arena and the records; only own_bytes() for a process_wide allocator; empty if the heap grows
   memory::allocation records_;  // a part of memory_, or an allocation of its own
   memory::allocation final_;    // the trap_report, from the first time that the policy is `trap`
@@ -585,16 +597,4 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
 };
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
-
-// A CUDA program whose .cpp files use heap<Allocator> gets the heap's kernels by linking gpuheap::kernels (the default allocator) or
-// gpuheap::kernels_<name of the allocator's header>. For an allocator that is not one of the library's, a program writes
-// GPUHEAP_INSTANTIATE(Allocator) at global scope in one .cu file. The line compiles the kernels of the heap's host functions, and those of
-// leaks.hpp if the file includes that header.
-#if !defined(GPUHEAP_INSTANTIATE_INSPECTION)
-#define GPUHEAP_INSTANTIATE_INSPECTION(...)
-#endif
-#define GPUHEAP_INSTANTIATE(...)                                   \
-  GPUHEAP_INSTANTIATE_INSPECTION(__VA_ARGS__)                      \
-  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>; \
-  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::uncounted>
 #endif

@@ -70,6 +70,7 @@ class heap_inspection {
   // @brief Counts the live blocks.
   // @return one entry for each size that has live blocks, the smallest size first
   [[nodiscard]] std::vector<live_size> live_blocks(stream_ref stream = {}) const requires has_live_blocks<Allocator> {
+    simt::device_scope const here{device()};
     return allocator().live_blocks(stream);
   }
   template <class A = Allocator>
@@ -83,6 +84,7 @@ class heap_inspection {
   // @note A program that calls this function, report_leaks() or write_dump() includes <gpuheap/leaks.hpp> or <gpuheap/checked.hpp>.
   [[nodiscard]] std::vector<block_info> blocks(stream_ref stream = {}) const requires has_blocks<Allocator> {
     require_leaks_header<leak_report>();
+    simt::device_scope const here{device()};
     return allocator().blocks(stream);
   }
   template <class A = Allocator>
@@ -95,6 +97,7 @@ class heap_inspection {
   template <class Report = leak_report, class Names = tag_names>
   [[nodiscard]] auto report_leaks(stream_ref stream = {}) const requires has_blocks<Allocator> {
     require_leaks_header<Report>();
+    simt::device_scope const here{device()};
     std::vector<block_info> const live = blocks(stream);
     return Report::of(live, names_of<Names>(live, stream));
   }
@@ -103,6 +106,7 @@ class heap_inspection {
   // @throws gpuheap::error if the file cannot be written
   template <class Report = leak_report, class Names = tag_names>
   void write_dump(std::string const& path, stream_ref stream = {}) const requires has_blocks<Allocator> {
+    simt::device_scope const here{device()};
     std::vector<block_info> const live = blocks(stream);
     auto const& heap = static_cast<Heap const&>(*this);
     write_block_dump(path, Allocator::traits.name, heap.arena_, heap.bytes(), live, names_of<Names>(live, stream));
@@ -110,7 +114,10 @@ class heap_inspection {
 
   // @brief Checks the allocator's structures for damage. The call walks the whole heap, so it is for tests and for the search for an error.
   // @return the allocator's report. Its `problem` is empty if the structures are sound
-  [[nodiscard]] auto verify(stream_ref stream = {}) const requires has_verify<Allocator> { return allocator().verify(stream); }
+  [[nodiscard]] auto verify(stream_ref stream = {}) const requires has_verify<Allocator> {
+    simt::device_scope const here{device()};
+    return allocator().verify(stream);
+  }
   template <class A = Allocator>
   requires(!has_verify<A>) void verify(stream_ref = {}) const {
     static_assert(has_verify<A>, "gpuheap: this Allocator has no verify(stream)");
@@ -126,6 +133,7 @@ class heap_inspection {
   // @param policy `trap` stops the kernel, and the CUDA context is lost; check() then throws the misuse_error
   // @param stream the stream in whose order the policy changes
   void set_misuse_policy(when_misused policy, stream_ref stream = {}) requires finds_misuse<Allocator> {
+    simt::device_scope const here{device()};
     if (policy == when_misused::trap && misuse_words_.base() == nullptr) {
       misuse_words_ = memory::allocation{memory::pinned, sizeof(misuse_words)};
       *static_cast<misuse_words*>(misuse_words_.base()) = {};
@@ -137,6 +145,7 @@ class heap_inspection {
 
   // @return the number of misuses of this kind that were found since the heap was made or reset. The call examines no block
   [[nodiscard]] simt::uint64_t misuses(misuse what, stream_ref stream = {}) const requires finds_misuse<Allocator> {
+    simt::device_scope const here{device()};
     return read_misuses(stream)[0].counts[static_cast<unsigned>(what)];
   }
 
@@ -199,6 +208,7 @@ class heap_inspection {
 
  private:
   [[nodiscard]] Allocator const& allocator() const { return static_cast<Heap const&>(*this).allocator_; }
+  [[nodiscard]] int device() const { return static_cast<Heap const&>(*this).device_; }
   template <class Report>
   static constexpr void require_leaks_header() {
     static_assert(

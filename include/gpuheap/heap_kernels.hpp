@@ -1,4 +1,4 @@
-// The kernels that a heap's host functions launch.
+// The kernels that a heap's host functions launch, and the line by which a program compiles them.
 #pragma once
 
 #include <gpuheap/simt/atomic.hpp>
@@ -30,3 +30,15 @@ struct copy_bytes {
 }  // namespace detail
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
+
+// A CUDA program whose .cpp files use heap<Allocator> gets the heap's kernels by linking gpuheap::kernels (the default allocator) or
+// gpuheap::kernels_<name of the allocator's header>. For an allocator that is not one of the library's, a program writes
+// GPUHEAP_INSTANTIATE(Allocator) at global scope in one .cu file. The line compiles the kernels of the heap's host functions, and those of
+// leaks.hpp if the file includes that header.
+#if !defined(GPUHEAP_INSTANTIATE_INSPECTION)
+#define GPUHEAP_INSTANTIATE_INSPECTION(...)
+#endif
+#define GPUHEAP_INSTANTIATE(...)                                   \
+  GPUHEAP_INSTANTIATE_INSPECTION(__VA_ARGS__)                      \
+  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>; \
+  template class ::gpuheap::heap<__VA_ARGS__, ::gpuheap::uncounted>

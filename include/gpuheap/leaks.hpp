@@ -230,7 +230,7 @@ inline void write_block_dump(std::string const& path, char const* allocator, mem
 
 }  // namespace gpuheap::inline GPUHEAP_BACKEND_NAMESPACE
 
-// The part of heap.hpp's GPUHEAP_INSTANTIATE that compiles this header's functions.
+// The part of GPUHEAP_INSTANTIATE that compiles this header's functions.
 #undef GPUHEAP_INSTANTIATE_INSPECTION
 #define GPUHEAP_INSTANTIATE_INSPECTION(...)                                                                 \
   template class ::gpuheap::heap_inspection<::gpuheap::heap<__VA_ARGS__, ::gpuheap::counted>, __VA_ARGS__>; \

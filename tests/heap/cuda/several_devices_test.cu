@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 #include <gpuheap/checked.hpp>
+#include <gpuheap/leaks.hpp>
 
 #include <memory>
 #include <thread>
@@ -157,6 +158,47 @@ TEST_F(SeveralDevices, AHeapEndsWhileAnotherDeviceIsCurrent) {
     }
   }
   EXPECT_GT(free_bytes(last) + 512_MiB, before);
+}
+
+// Each member works on the heap's device, whichever device is current, and leaves the current device as it was.
+TEST_F(SeveralDevices, MembersAreCalledWhileAnotherDeviceIsCurrent) {
+  int const last = num_devices() - 1;
+  check(cudaSetDevice(last));
+  gpuheap::heap<> heap{gpuheap::growth{.initial = 64_MiB, .at_most = 1_GiB}};
+  gpuheap::heap<gpuheap::checked<>> checked{64_MiB};
+  device_array<void*> kept(num), also(num);
+  device_array<unsigned> wrong(1);
+  churn<<<blocks, threads>>>(heap.ref(), 1u, kept.data(), wrong.data());
+  churn<<<blocks, threads>>>(checked.ref(), 1u, also.data(), wrong.data());
+  check(cudaSetDevice(0));
+
+  EXPECT_EQ(heap.device(), last);
+  EXPECT_EQ(heap.stats().live_allocations, num);  // waits for the kernel, which runs in the null stream of the heap's device
+  EXPECT_EQ(heap.check(), 0u);
+  EXPECT_EQ(checked.check(), 0u);
+  EXPECT_EQ(heap.blocks().size(), num);
+  EXPECT_EQ(checked.report_leaks().blocks, std::uint64_t{num});
+  EXPECT_EQ(heap.live_blocks().size(), 1u);
+  EXPECT_EQ(heap.verify().problem, "");
+  std::vector<void*> addresses(num);
+  check(cudaMemcpy(addresses.data(), kept.data(), num * sizeof(void*), cudaMemcpyDefault));
+  unsigned first = 0;
+  heap.copy_to_host(&first, addresses[0], sizeof first);
+  EXPECT_EQ(first, 1u << 24);
+  heap.free(std::vector<void*>(addresses.begin(), addresses.begin() + num / 2));
+  heap.free(gpuheap::device_span<void*>{kept.data() + num / 2, num / 2});
+  EXPECT_EQ(heap.stats().live_allocations, 0u);
+  heap.grow(256_MiB);
+  EXPECT_GT(heap.trim(), 0u);
+  heap.set_policy(gpuheap::exhaustion_policy::trap);
+  heap.reset();
+  checked.reset();
+  EXPECT_EQ(checked.stats().live_allocations, 0u);
+  int current = -1;
+  check(cudaGetDevice(&current));
+  EXPECT_EQ(current, 0);
+  check(cudaDeviceSynchronize());
+  EXPECT_EQ(wrong.first(), 0u);
 }
 
 // Launches by gpuheap::launch and host calls of the library follow the current device.

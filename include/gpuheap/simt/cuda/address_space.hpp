@@ -116,7 +116,7 @@ class physical_memory {
   detail::check(cudaFree(nullptr), "starting the GPU's context");
   auto const& driver = detail::driver::calls();
   address_space space;
-  detail::check(cudaGetDevice(&space.device), "looking for a GPU");
+  space.device = current_device();
   int can = 0;
   detail::check(driver.device_attribute(&can, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, space.device),
                 "asking whether the GPU maps memory");

@@ -100,9 +100,9 @@ std::optional<kernel_attributes> attributes_of_kernel() {
 
 template <class Functor>
 unsigned most_resident_threads(unsigned block_threads) {
-  int device = 0, sms = 0, blocks = 0;
-  detail::check(cudaGetDevice(&device), "looking for a GPU");
-  detail::check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device), "asking how many multiprocessors the GPU has");
+  int sms = 0, blocks = 0;
+  detail::check(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, current_device()),
+                "asking how many multiprocessors the GPU has");
   detail::check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, detail::kernel_of<Functor>(), static_cast<int>(block_threads), 0),
                 "asking how many blocks a multiprocessor holds");
   return static_cast<unsigned>(blocks) * static_cast<unsigned>(sms) * block_threads;

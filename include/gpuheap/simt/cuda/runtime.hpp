@@ -38,6 +38,28 @@ inline void check(cudaError_t code, char const* doing) {
 }
 }  // namespace detail
 
+// The number of the current device.
+[[nodiscard]] inline int current_device() {
+  int device = 0;
+  detail::check(cudaGetDevice(&device), "looking for a GPU");
+  return device;
+}
+// Makes a device current, and the earlier one again at the end of the scope.
+class device_scope {
+ public:
+  explicit device_scope(int device) : before_{current_device()}, device_{device} {
+    if (device_ != before_) detail::check(cudaSetDevice(device_), "making a heap's GPU the current one");
+  }
+  ~device_scope() {
+    if (device_ != before_) (void)cudaSetDevice(before_);
+  }
+  device_scope(device_scope const&) = delete;
+  device_scope& operator=(device_scope const&) = delete;
+
+ private:
+  int before_, device_;
+};
+
 // Gives each thread of later kernels of the current device `bytes` of stack, for kernels whose call depth the compiler does not know.
 inline void set_stack_bytes(size_t bytes) { detail::check(cudaDeviceSetLimit(cudaLimitStackSize, bytes), "setting the size of the stack"); }
 
@@ -83,10 +105,8 @@ inline void deallocate(memory_kind kind, void* p) noexcept {
 // Allocates device memory in stream order, from the current device's default pool. The pool keeps freed memory for later requests. Throws
 // out_of_memory.
 [[nodiscard]] inline void* allocate_async(size_t bytes, stream_ref stream) {
-  int device = 0;
-  detail::check(cudaGetDevice(&device), "looking for a GPU");
   cudaMemPool_t pool = nullptr;
-  detail::check(cudaDeviceGetDefaultMemPool(&pool, device), "asking for the device's memory pool");
+  detail::check(cudaDeviceGetDefaultMemPool(&pool, current_device()), "asking for the device's memory pool");
   unsigned long long keep = ~0ull;
   detail::check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "setting what a memory pool keeps");
   void* p = nullptr;
@@ -171,8 +191,7 @@ struct device_info {
 [[nodiscard]] inline device_info query_device() {
   device_info info;
   info.backend = "cuda";
-  int device = 0;
-  detail::check(cudaGetDevice(&device), "looking for a GPU");
+  int const device = current_device();
   cudaDeviceProp p{};
   detail::check(cudaGetDeviceProperties(&p, device), "asking what the GPU is");
   info.name = p.name;
@@ -197,9 +216,8 @@ struct device_memory {
 
 // Whether kernels on the current device can access pageable host memory (memory_kind::host).
 [[nodiscard]] inline bool kernels_reach_host_memory() {
-  int device = 0, answer = 0;
-  detail::check(cudaGetDevice(&device), "looking for a GPU");
-  detail::check(cudaDeviceGetAttribute(&answer, cudaDevAttrPageableMemoryAccess, device), "asking what memory the GPU reaches");
+  int answer = 0;
+  detail::check(cudaDeviceGetAttribute(&answer, cudaDevAttrPageableMemoryAccess, current_device()), "asking what memory the GPU reaches");
   return answer != 0;
 }
 

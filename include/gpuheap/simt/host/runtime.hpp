@@ -72,6 +72,12 @@ class stopwatch {
   clock::time_point start_{}, stop_{};
 };
 
+// The simulator has one device.
+[[nodiscard]] inline int current_device() { return 0; }
+struct device_scope {
+  explicit device_scope(int) {}
+};
+
 // Facts about the simulated device.
 struct device_info {
   ::std::string backend;   // "cuda" or "simulator"
