@@ -123,7 +123,10 @@ void machine::prepare(settings const& s, share const& mine) {
   }
   if (weak) {
     if (memory_ == nullptr) memory_ = std::make_unique<weak_memory>();
-    memory_->reset(s, random_, num_lanes);
+    // If all blocks are resident, no lane takes the last slots of the last block when that block is partial.
+    std::size_t const block_slots = std::size_t{warps_per_block} * warp_lanes;
+    std::size_t const last_block_threads = grid_->what.num_threads - std::size_t{grid_->num_blocks - 1} * block_threads;
+    memory_->reset(s, random_, num_slots == grid_->num_blocks ? num_lanes - block_slots + last_block_threads : num_lanes);
   }
 
   live_lanes_ = 0;

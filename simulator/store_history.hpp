@@ -67,8 +67,9 @@ class store_history {
     // Ends: number goes down to the oldest.
     while (number > first_ && !(cached ? v.knows((*this)[number].by) : v.reaches((*this)[number].by))) --number;
     if (cached) return number;
-    for (read_record const& r : reads_) {
-      if (static_cast<std::int32_t>(r.number - number) > 0 && v.reaches(r.by)) number = r.number;
+    // The later records are of newer stores, as a rule, so they come first.
+    for (auto r = reads_.rbegin(); r != reads_.rend() && number != newest(); ++r) {
+      if (static_cast<std::int32_t>(r->number - number) > 0 && v.reaches(r->by)) number = r->number;
     }
     return number;
   }

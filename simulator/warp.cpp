@@ -143,9 +143,10 @@ void meet(machine& m, block& b) {
   order.end_meeting();
 }
 
-lane* caller(char const* what) {
+lane* caller(operation what) {
   lane* const me = current();
-  if (me == nullptr) detail::called_from_host(what);
+  if (me == nullptr) [[unlikely]]
+    detail::called_from_host(name_of(what));
   return me;
 }
 
@@ -178,7 +179,7 @@ void rendezvous(lane* me) {
 }  // namespace
 
 std::uint32_t active_mask(site where) {
-  lane* const me = caller("active_mask");
+  lane* const me = caller(operation::active_mask);
   machine& m = machine::of(me);
   warp& w = *me->in;
   note(me, operation::active_mask, where);
@@ -206,7 +207,7 @@ std::uint32_t active_mask(site where) {
 }
 
 void sync_warp(std::uint32_t mask, site where) {
-  lane* const me = caller("sync_warp");
+  lane* const me = caller(operation::sync_warp);
   note(me, operation::sync_warp, where);
   me->mask = mask;
   hooks::release(me->in);
@@ -215,7 +216,7 @@ void sync_warp(std::uint32_t mask, site where) {
 }
 
 std::uint64_t exchange_in_warp(operation what, std::uint32_t mask, std::uint64_t value, std::uint32_t argument, site where) {
-  lane* const me = caller(name_of(what));
+  lane* const me = caller(what);
   note(me, what, where);
   me->mask = mask;
   me->value = value;
@@ -235,7 +236,7 @@ void machine::open_barrier(block& b, lane const* running) {
 }
 
 void sync_block(site where, bool of_living) {
-  lane* const me = caller("sync_block");
+  lane* const me = caller(operation::sync_block);
   machine& m = machine::of(me);
   warp& w = *me->in;
   block& b = *w.in;
