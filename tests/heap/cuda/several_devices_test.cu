@@ -130,34 +130,34 @@ TEST_F(SeveralDevices, AHostThreadForEach) {
   for (std::thread& each : workers) each.join();
 }
 
-// A heap that grows maps memory of its own device, whichever device is current when it grows or ends.
+// The tests of free memory take a quarter of it, so that half of that quarter is more than what other processes take or free meanwhile.
+// A heap that grows maps memory of its own device.
 TEST_F(SeveralDevices, GrowthTakesMemoryOfTheHeapsDevice) {
   int const last = num_devices() - 1;
-  std::size_t const before_first = free_bytes(0), before_last = free_bytes(last);
+  std::size_t const before_first = free_bytes(0), before_last = free_bytes(last), more = before_last / 4;
   {
-    gpuheap::heap<> heap{gpuheap::growth{.initial = 64_MiB, .at_most = 8_GiB}};
-    heap.grow(4_GiB);
-    check(cudaDeviceSynchronize());
-    EXPECT_LT(free_bytes(last) + 4_GiB, before_last + 256_MiB);
-    EXPECT_GT(free_bytes(0) + 512_MiB, before_first);
+    gpuheap::heap<> heap{gpuheap::growth{.initial = 64_MiB, .at_most = 2 * more}};
+    heap.grow(more);
+    EXPECT_LT(free_bytes(last) + more / 2, before_last);
+    EXPECT_GT(free_bytes(0) + more / 2, before_first);
     check(cudaSetDevice(0));
   }
-  EXPECT_GT(free_bytes(last) + 512_MiB, before_last);
+  EXPECT_GT(free_bytes(last) + more / 2, before_last);
 }
 
 // A heap that ended while another device was current leaves no memory behind.
 TEST_F(SeveralDevices, AHeapEndsWhileAnotherDeviceIsCurrent) {
   int const last = num_devices() - 1;
-  std::size_t const before = free_bytes(last);
+  std::size_t const before = free_bytes(last), part = before / 4;
   for (unsigned round = 0; round < 3; ++round) {
     check(cudaSetDevice(last));
     {
-      gpuheap::heap<> heap{2_GiB};
-      gpuheap::heap<> moved{static_cast<gpuheap::heap<>&&>(heap)};
+      gpuheap::heap<> heap{part};
+      gpuheap::heap<> const moved{static_cast<gpuheap::heap<>&&>(heap)};
       check(cudaSetDevice(0));
     }
   }
-  EXPECT_GT(free_bytes(last) + 512_MiB, before);
+  EXPECT_GT(free_bytes(last) + part / 2, before);
 }
 
 // Each member works on the heap's device, whichever device is current, and leaves the current device as it was.
