@@ -317,10 +317,11 @@ def test_the_rows_of_the_committed_table_name_targets_that_exist() -> None:
     targets = {"nightly_fuzz": fuzz.TARGETS, "nightly_properties": properties.NAMES}
     for row in rows:
         assert tuple(row) == fuzz_record.COLUMNS
-        assert re.fullmatch("[0-9a-f]{40}", row["commit"]) and int(row["executions"]) > 0 and float(row["hours"]) > 0 and int(row["findings"]) >= 0
+        assert re.fullmatch("[0-9a-f]{40}", row["commit"]) and float(row["hours"]) > 0 and int(row["findings"]) >= 0
+        assert int(row["executions"]) > 0 or int(row["findings"]) > 0  # a soak that failed has made an unknown number of parts
         if row["script"] == "nightly_rewriter":
             assert re.fullmatch(r"seeds \d+ to \d+", row["target"])
         elif row["script"] == "nightly":
-            assert re.fullmatch(r"[a-z_]+, (strong|weak)", row["target"])
+            assert re.fullmatch(r"[a-z_]+, (strong|weak|soak)", row["target"])
         else:
             assert row["target"] in targets[row["script"]]
