@@ -1,6 +1,5 @@
 // Heaps of several GPUs in one process. The tests skip on a machine with one GPU.
-#include "../../support/rng.hpp"
-#include "../fixtures.hpp"
+#include "brief_blocks.hpp"
 
 #include <cuda_runtime.h>
 #include <gpuheap/checked.hpp>
@@ -20,19 +19,7 @@ void check(cudaError_t code) { ASSERT_EQ(code, cudaSuccess) << cudaGetErrorStrin
 template <class Ref>
 __global__ void churn(Ref heap, unsigned device, void** kept, unsigned* wrong) {
   unsigned const i = blockIdx.x * blockDim.x + threadIdx.x;
-  test::rng random{device * 1'000'003ull + i};
-  for (unsigned round = 0; round < 8; ++round) {
-    unsigned const bytes = 8 + random.below(500);
-    void* const p = heap.malloc(bytes);
-    if (p == nullptr) {
-      atomicAdd(wrong, 1u);
-      continue;
-    }
-    test::fill_pattern(p, bytes, i);
-    unsigned const bad = test::wrong_words(p, bytes, i);
-    if (bad != 0) atomicAdd(wrong, bad);
-    heap.free(p);
-  }
+  use_brief_blocks(heap, simt::uint64_t{device} << 32 | i, wrong);
   auto* const mine = static_cast<unsigned*>(heap.malloc(64));
   if (mine != nullptr) *mine = device << 24 | i;
   kept[i] = mine;

@@ -1,6 +1,5 @@
 // Kernels of several streams and replayed graphs use one heap at once.
-#include "../../support/rng.hpp"
-#include "../fixtures.hpp"
+#include "brief_blocks.hpp"
 
 #include <cuda_runtime.h>
 #include <cuda/stream_ref>
@@ -13,21 +12,7 @@ void check(cudaError_t code) { ASSERT_EQ(code, cudaSuccess) << cudaGetErrorStrin
 
 // Each thread allocates, fills, verifies and frees a few times.
 __global__ void churn(gpuheap::heap_ref<> heap, unsigned seed, unsigned* wrong) {
-  unsigned const i = blockIdx.x * blockDim.x + threadIdx.x;
-  test::rng random{seed * 1'000'003ull + i};
-  for (unsigned round = 0; round < 8; ++round) {
-    unsigned const bytes = 8 + random.below(500);
-    void* const p = heap.malloc(bytes);
-    if (p == nullptr) {
-      atomicAdd(wrong, 1u);
-      continue;
-    }
-    simt::uint64_t const key = simt::uint64_t{seed} << 40 | simt::uint64_t{i} << 8 | round;
-    test::fill_pattern(p, bytes, key);
-    unsigned const bad = test::wrong_words(p, bytes, key);
-    if (bad != 0) atomicAdd(wrong, bad);
-    heap.free(p);
-  }
+  use_brief_blocks(heap, simt::uint64_t{seed} << 32 | (blockIdx.x * blockDim.x + threadIdx.x), wrong);
 }
 // Kernels of a graph that hand blocks from one to the next.
 __global__ void make(gpuheap::heap_ref<> heap, unsigned** out) {
