@@ -294,7 +294,7 @@ class heap : public heap_inspection<heap<Allocator, Statistics>, Allocator> {
   // @note Under grow_when_exhausted() the heap first grows by one step if requests found no memory, but not for requests that it could
   // never serve (request_fault). The callback learns whether the heap grew.
   simt::size_t check(stream_ref stream = {}) {
-    simt::device_scope const here{device_};
+    simt::device_scope const here = this->enter();
     try {
       simt::synchronize(stream);
     } catch (error const& stopped) {

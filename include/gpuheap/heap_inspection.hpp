@@ -150,6 +150,15 @@ class heap_inspection {
   }
 
  protected:
+  // Makes the heap's device current, for heap::check(). If the device's context has failed, throws the report of the kernel that stopped.
+  [[nodiscard]] simt::device_scope enter() {
+    try {
+      return simt::device_scope{device()};
+    } catch (error const& stopped) {
+      static_cast<Heap&>(*this).throw_trap_report(stopped.what());
+      throw;
+    }
+  }
   // A part of heap::check(): examines all blocks, and reports the findings since the last call.
   void report_misuse(stream_ref stream) {
     if constexpr (finds_misuse<Allocator>) {

@@ -33,7 +33,7 @@ __global__ void give_back(Ref heap, unsigned device, void** kept, unsigned* wron
 
 unsigned constexpr blocks = 64, threads = 256, num = blocks * threads;
 
-// What a program has on one GPU.
+// The heap, the stream and the arrays of one GPU.
 template <class Heap>
 struct site {
   template <class Size>
@@ -188,12 +188,12 @@ TEST_F(SeveralDevices, MembersAreCalledWhileAnotherDeviceIsCurrent) {
   EXPECT_EQ(wrong.first(), 0u);
 }
 
-// Launches by gpuheap::launch and host calls of the library follow the current device.
+// gpuheap::launch starts its kernel on the current device.
 struct take_one {
   gpuheap::heap_ref<> heap;
   GPUHEAP_FN void operator()(unsigned) const { (void)heap.malloc(100); }
 };
-TEST_F(SeveralDevices, TheLibrarysOwnLaunchesFollowTheCurrentDevice) {
+TEST_F(SeveralDevices, LaunchStartsKernelsOnTheCurrentDevice) {
   std::vector<std::unique_ptr<gpuheap::heap<>>> heaps;
   for (int device = 0; device < num_devices(); ++device) {
     check(cudaSetDevice(device));

@@ -47,7 +47,9 @@ inline void check(cudaError_t code, char const* doing) {
 // Makes a device current, and the earlier one again at the end of the scope.
 class device_scope {
  public:
-  explicit device_scope(int device) : before_{current_device()}, device_{device} {
+  explicit device_scope(int device) : before_{device}, device_{device} {
+    // In a context that has failed, this call may answer with that error. The calls that follow report it, and there is nothing to switch.
+    if (cudaGetDevice(&before_) != cudaSuccess) before_ = device_;
     if (device_ != before_) detail::check(cudaSetDevice(device_), "making a heap's GPU the current one");
   }
   ~device_scope() {

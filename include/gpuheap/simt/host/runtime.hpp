@@ -74,7 +74,7 @@ class stopwatch {
 
 // The simulator has one device.
 [[nodiscard]] inline int current_device() { return 0; }
-struct device_scope {
+struct [[maybe_unused]] device_scope {
   explicit device_scope(int) {}
 };
 
