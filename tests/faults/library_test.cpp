@@ -168,4 +168,47 @@ TEST(Faults, OfAHardenedHeap) {
   faults::fail_every_call([] { return std::make_unique<watchful_heap<gpuheap::hardened<>>>(); }, is_an_error);
 }
 
+// Members of a heap leave the current device as it was, whichever call fails in them.
+TEST(Faults, OfAHeapWhoseDeviceIsNotCurrent) {
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  gpuheap::heap<> heap{16_MiB};
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  EXPECT_EQ(heap.device(), 1);
+  std::string failed = "first";
+  unsigned rounds = 0;
+  // Ends: a plan whose call comes after all calls fails none.
+  for (; !failed.empty(); ++rounds) {
+    faults::arm({.nth = rounds});
+    try {
+      (void)heap.stats();
+      (void)heap.check();
+      heap.set_policy(gpuheap::exhaustion_policy::null);
+      heap.reset();
+    } catch (gpuheap::error const&) {
+    }
+    failed = faults::failed_call();
+    faults::disarm();
+    int current = -1;
+    ASSERT_EQ(cudaGetDevice(&current), cudaSuccess);
+    // A call of cudaSetDevice that fails as a member ends leaves the heap's device current.
+    EXPECT_TRUE(current == 0 || failed == "cudaSetDevice") << failed << ", call " << rounds;
+    faults::restore_device();
+  }
+  EXPECT_GT(rounds, 10u);
+}
+
+// In a context that was lost all calls fail. check() tells what became of the kernels, not that the device cannot be asked for.
+TEST(Faults, OfACheckInALostContext) {
+  gpuheap::heap<> heap{16_MiB};
+  faults::arm({.nth = 0, .ever_after = true});
+  std::string said;
+  try {
+    (void)heap.check();
+  } catch (gpuheap::error const& lost) {
+    said = lost.what();
+  }
+  faults::disarm();
+  EXPECT_NE(said.find("running kernels failed"), std::string::npos) << said;
+}
+
 }  // namespace
