@@ -22,25 +22,34 @@ _INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 def end_with(command: Callable[[], object]) -> NoReturn:
     """Runs a command and ends the process. An error that the user or the machine causes gives one line and exit code 2, never a traceback."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        # A signal that was ignored from the start stays ignored, as nohup requires.
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, _interrupt)
-    sys.unraisablehook = _unraisable
-    _open_streams()
-    code = _code_of(command)
-    # The command has written all of its results: from here on an interruption ends the process at once.
-    for number in _INTERRUPTIONS:
-        if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
+    # A signal that comes outside of the `try` ends the process at once: Python's own handler of SIGINT would print a traceback.
+    _handle_interruptions(signal.SIG_DFL)
+    try:
+        _handle_interruptions(_interrupt)
+        sys.unraisablehook = _unraisable
+        _open_streams()
+        code = _code_of(command)
+        # The command has written all of its results.
+        _handle_interruptions(signal.SIG_DFL)
+    except KeyboardInterrupt:  # one that came between the lines of this file
+        _handle_interruptions(signal.SIG_DFL)
+        code = EXIT_INTERRUPTED
     sys.exit(code)
 
 
-_interrupted = threading.Event()
+def _handle_interruptions(handler: Any) -> None:
+    """Sets the handler of each interruption. A signal that was ignored from the start stays ignored, as nohup requires."""
+    for number in _INTERRUPTIONS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+
+
+class _Interruption:
+    came = False
 
 
 def _interrupt(*_: object) -> None:
-    _interrupted.set()
+    _Interruption.came = True
     raise KeyboardInterrupt
 
 
@@ -101,7 +110,7 @@ def _code_of(command: Callable[[], object]) -> int:
         return _complain(words_of(loop))
     except ImportError:
         # The compiled code of a package may turn an interruption of its import into this error, as numpy's does.
-        if not _interrupted.is_set():
+        if not _Interruption.came:
             raise
         _flush_output()
         return EXIT_INTERRUPTED

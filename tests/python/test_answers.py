@@ -266,6 +266,36 @@ def test_an_interruption_that_an_import_turns_into_its_own_error_is_one() -> Non
     assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
 
 
+def test_an_interruption_after_any_instruction_of_the_end_shows_no_traceback() -> None:
+    """Each child process runs the same command, and the signal comes one instruction of gpuheap/exits.py later than in the child before it."""
+    program = (
+        "import os, signal, sys; from gpuheap.exits import end_with\n"
+        "def run(instruction):\n"
+        "    seen = 0\n"
+        "    def trace(frame, event, _):\n"
+        "        nonlocal seen\n"
+        "        if not frame.f_code.co_filename.endswith('exits.py'): return None\n"
+        "        frame.f_trace_opcodes = True\n"
+        "        seen += event == 'opcode' and signal.getsignal(signal.SIGINT) is not signal.default_int_handler\n"
+        "        if seen == instruction and event == 'opcode': signal.raise_signal(signal.SIGINT)\n"
+        "        return trace\n"
+        "    sys.settrace(trace)\n"
+        "    end_with(lambda: None)\n"
+        "ends, instruction = [], 0\n"
+        "while not ends or ends[-1] != 0:\n"
+        "    instruction += 1\n"
+        "    child = os.fork()\n"
+        "    if child == 0: run(instruction)\n"
+        "    ends.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "print(*ends)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY / "python", capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    *ends, uninterrupted = map(int, ran.stdout.split())
+    assert uninterrupted == 0 and len(ends) > 100
+    assert set(ends) == {130, -signal.SIGINT}
+
+
 @pytest.mark.parametrize(
     ("number", "ctrl_c"),
     [*((number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)), (signal.SIGTERM, signal.SIG_IGN)],
