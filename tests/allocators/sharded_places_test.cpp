@@ -17,7 +17,7 @@ TEST(ShardedPlaces, TheRowsOfSeveralShardsLieSideBySide) {
   for (unsigned const n : {1u, 3u, 16u, 64u}) {
     std::set<unsigned> taken;
     for (unsigned k = 0; k < 16; ++k) {
-      sharded::row_place const place = sharded::place_row(n, 20, k, 16, 4, 100, std::uint64_t{1} << 5, false, true);
+      sharded::row_place const place = sharded::place_row(n, 20, k, 16, 4, 100, std::uint64_t{1} << 5, 0, false, true);
       for (unsigned i = 0; i < n; ++i) EXPECT_TRUE(taken.insert(place.leaf * 64 + place.bit + i).second) << n << " segments, shard " << k;
       EXPECT_LE(place.bit + n, 64u);
     }
@@ -31,7 +31,7 @@ TEST(ShardedPlaces, TheRowsOfSeveralClassesLieApartAndClose) {
     std::set<unsigned> taken;
     for (unsigned c = 0; c < 5; ++c) {
       for (unsigned k = 0; k < 1u << lg_shards; ++k) {
-        sharded::row_place const place = sharded::place_row(n, c, k, 16, lg_shards, 100, std::uint64_t{1} << 5, true, false);
+        sharded::row_place const place = sharded::place_row(n, c, k, 16, lg_shards, 100, std::uint64_t{1} << 5, 0, true, false);
         unsigned const row = (place.leaf - 5) * rows + place.bit / n;
         EXPECT_LT(row, places) << n << " segments, class " << c << ", shard " << k;
         EXPECT_EQ(place.bit % n, 0u);
@@ -47,7 +47,7 @@ TEST(ShardedPlaces, EveryPlaceLiesInTheTree) {
       for (unsigned const k : {0u, c % 16, 15u}) {
         for (bool const apart : {false, true}) {
           for (std::uint64_t const low : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << ((leaves - 1) % 64)}) {
-            sharded::row_place const place = sharded::place_row(1 + c % 64, c, k, 16, 4, leaves, low, apart, !apart && k % 2 == 0);
+            sharded::row_place const place = sharded::place_row(1 + c % 64, c, k, 16, 4, leaves, low, 2, apart, !apart && k % 2 == 0);
             ASSERT_LT(place.leaf, leaves);
             ASSERT_LT(place.bit, 64u);
             ASSERT_TRUE(place.step >= 1 && (place.step < leaves || leaves == 1));

@@ -250,7 +250,8 @@ class basic_sharded_spans {
     simt::fill(where.base, 0, plan.metadata_bytes, stream);
     heap.write_control(stream);
     sharded::segment_range const all{0, heap.at_.num_segments()};
-    launch(all.num_leaves(), sharded::add_segments{heap.control_, all}, {.stream = stream});
+    sharded::add_segments const kernel{heap.control_, all, heap.prepared_for(all.end)};
+    launch(kernel.num_threads(), kernel, {.stream = stream});
     return heap;
   }
 
@@ -289,7 +290,7 @@ class basic_sharded_spans {
     map(0, parts.fixed_bytes());
     simt::fill(whole.base, 0, parts.fixed_bytes(), stream);
     heap.write_control(stream);
-    parts.add({0, segments}, map, stream);
+    parts.add({0, segments}, map, stream, heap.prepared_for(segments));
     return heap;
   }
   // Grows the heap to as many whole segments as `new_bytes` holds together with the metadata. Waits for the stream.
@@ -535,6 +536,9 @@ class basic_sharded_spans {
     initial.map = {at_.whole_tree(),    at_.broken_tree(),     at_.pages,        at_.num_segments(), sharded::layout::lg_pages,
                    &control_->num_free, &control_->least_free, at_.segment_tags, at_.tag_stride};
     simt::copy(control_, &initial, sizeof(control), stream);
+  }
+  [[nodiscard]] sharded::prepared_spans prepared_for(unsigned segments) const {
+    return Tuning.prepares ? sharded::prepared_spans::of(segments, at_.page_shift) : sharded::prepared_spans{};
   }
   [[nodiscard]] sharded::growing_parts<sharded::spans> parts() const { return {at_, control_}; }
   [[nodiscard]] unsigned segments_there(stream_ref stream) const {

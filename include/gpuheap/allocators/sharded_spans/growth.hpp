@@ -13,6 +13,7 @@
 
 #include <gpuheap/allocator.hpp>
 #include <gpuheap/allocators/sharded_spans/control.hpp>
+#include <gpuheap/allocators/sharded_spans/prepared.hpp>
 #include <gpuheap/simt/launch.hpp>
 #include <gpuheap/simt/runtime.hpp>
 
@@ -39,23 +40,36 @@ struct segment_range {
   }
 };
 
-// Kernel: adds the segments of `range`, all of them free. relaxed, all: the end of the kernel orders its stores before later kernels.
+// Kernel: adds the segments of `range`, all of them free except for the `prepared` spans. It has one thread for each leaf, and at least one
+// for each prepared span. relaxed, all: the end of the kernel orders its stores before later kernels.
 struct add_segments {
   spans* heap;
   segment_range range;
+  prepared_spans prepared;
+  [[nodiscard]] GPUHEAP_HD unsigned num_threads() const {
+    return prepared.classes < range.num_leaves() ? range.num_leaves() : prepared.classes;
+  }
   GPUHEAP_FN void operator()(unsigned i) const {
     layout const& at = heap->at;
     // The heap's last segment may have fewer pages than a whole one.
     unsigned const there = range.end << at.lg_pages < at.num_pages ? range.end << at.lg_pages : at.num_pages;
     bool const is_partial = there % 64 != 0;
-    segment_range const whole{range.first, is_partial ? range.end - 1 : range.end};
-    if (uint64_t const mask = whole.mask(range.leaf(i)); mask != 0) at.whole_tree().set_mask(range.leaf(i), mask);
+    unsigned const broken = prepared.classes == 0 ? 0 : prepared_spans::segments;
+    segment_range const whole{range.first + broken, is_partial ? range.end - 1 : range.end};
+    if (uint64_t const mask = i < range.num_leaves() ? whole.mask(range.leaf(i)) : 0; mask != 0)
+      at.whole_tree().set_mask(range.leaf(i), mask);
+    if (i < prepared.classes) prepare_span(*heap, i, prepared.page[i], prepared.pages[i]);
     if (i != 0) return;
+    if (prepared.classes != 0) {
+      for (unsigned s = 0; s < broken; ++s) heap->segments().break_up(s, ~prepared.used[s]);
+      simt::global_ref<uint64_t>{heap->active_word}.store(simt::low_bits(prepared.classes), simt::relaxed);
+      simt::global_ref<unsigned>{heap->divided}.store(broken, simt::relaxed);
+    }
     if (is_partial) heap->segments().break_up(range.end - 1, simt::low_bits(there % 64));
-    unsigned const pages = there - (range.first << at.lg_pages);
-    simt::global_ref<unsigned>{heap->num_free}.fetch_add(pages, simt::relaxed);
-    simt::global_ref<unsigned>{heap->least_free}.fetch_add(pages,
-                                                           simt::relaxed);  // pages - least_free, the peak of held pages, stays the same
+    unsigned const free = there - (range.first << at.lg_pages) - prepared.held();
+    simt::global_ref<unsigned>{heap->num_free}.fetch_add(free, simt::relaxed);
+    // The peak of held pages, pages_there - least_free, stays the same.
+    simt::global_ref<unsigned>{heap->least_free}.fetch_add(free, simt::relaxed);
     simt::global_ref<unsigned>{heap->segments_there}.store(range.end, simt::relaxed);
     simt::global_ref<unsigned>{heap->pages_there}.store(there, simt::relaxed);
   }
@@ -114,9 +128,9 @@ struct growing_parts {
     return fit < at.num_segments() ? static_cast<unsigned>(fit) : at.num_segments();
   }
 
-  // Provides memory for the segments of the range and for their metadata, and adds the segments in stream order. Throws what map() throws;
-  // the heap has not changed then.
-  void add(segment_range range, memory::map_function const& map, stream_ref stream) const {
+  // Provides memory for the segments of the range and for their metadata, and adds the segments in stream order, with the `prepared` spans
+  // if the heap begins with them. Throws what map() throws; the heap has not changed then.
+  void add(segment_range range, memory::map_function const& map, stream_ref stream, prepared_spans const& prepared = {}) const {
     if (range.first == range.end) return;
     struct part {
       void* array;
@@ -130,7 +144,8 @@ struct growing_parts {
     for (part const& p : parts) {
       if (p.array != at.base) simt::fill(static_cast<char*>(p.array) + first * p.bytes, 0, segments * p.bytes, stream);
     }
-    launch(range.num_leaves(), add_segments{heap, range}, {.stream = stream});
+    add_segments const kernel{heap, range, prepared};
+    launch(kernel.num_threads(), kernel, {.stream = stream});
   }
 
   // Removes the free segments at the end of the heap's `there` segments, except the first segment. Returns how many. Waits for the stream;

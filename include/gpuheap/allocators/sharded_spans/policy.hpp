@@ -33,6 +33,7 @@ struct tuning {
   bool remembers_refusals = true;  // requests of a class that was refused are refused at once until memory is relocated
   bool resets = true;              // an active span of which nothing is live is reset at once (reset.hpp)
   bool borrows = true;             // requests of small launches take a slot of a larger class rather than wait for a refill
+  bool prepares = true;            // a heap begins with a span for each small class (prepared.hpp)
 
   // The divisor that takes the place of span_free_divisor in small launches, and in large ones whose lanes ask for several classes, since
   // these classes share the free pages.
@@ -373,6 +374,7 @@ template <tuning Tuning>
 // forth.
 struct row_place {
   unsigned leaf, bit = 0, step = 1;
+  bool only_there = false;  // the first look at a leaf accepts no other row in it
 };
 // x modulo `leaves`, without a division in the common case.
 [[nodiscard]] GPUHEAP_HD constexpr unsigned wrap(unsigned x, unsigned leaves) { return x < leaves ? x : x % leaves; }
@@ -382,16 +384,22 @@ struct row_place {
 // Memory is taken from the lowest place on, so that the addresses of a launch stay close together. If a launch uses several shards, the
 // rows of a class lie `side_by_side`: 64 / n in a leaf. Where the lanes of a large launch ask for several classes, the rows of these
 // classes would meet, and claims that try the same bits contend. Then the rows lie `apart`: each at one of a few times as many places.
+// The first `divided` segments of a heap are no rows, since prepared spans have their pages.
 [[nodiscard]] GPUHEAP_HD constexpr row_place place_row(unsigned n, unsigned c, unsigned k, unsigned num_shards, unsigned lg_shards,
-                                                       unsigned leaves, uint64_t low_leaves, bool apart, bool side_by_side) {
+                                                       unsigned leaves, uint64_t low_leaves, unsigned divided, bool apart,
+                                                       bool side_by_side) {
   unsigned const hash = (c * 16 + k) * 0x9e3779b9u;
   row_place place{low_leaves == 0 ? (hash >> 16) % leaves : wrap(simt::lowest_bit(low_leaves), leaves)};
   if (!apart && !side_by_side) return place;
   unsigned const rows = 64 / n, row = apart ? hash >> (32 - lg_places_per_row - lg_shards) : k, leaves_before = row / rows,
-                 step = wrap(num_shards / rows, leaves);
+                 step = wrap(num_shards / rows, leaves), there = rows < 1u << lg_shards ? rows : 1u << lg_shards;
+  unsigned const first = place.leaf == 0 && there * n + divided <= 64 ? divided : 0;
   if (low_leaves != 0) place.leaf = wrap(place.leaf + leaves_before, leaves);
-  place.bit = (row - leaves_before * rows) * n;
+  place.bit = (row - leaves_before * rows) * n + (apart ? 0 : first);
   if (!apart && step != 0) place.step = step;
+  // The rows of the launch fill the leaf. A refill that finds its row taken, and took another one of the leaf, would take the row of
+  // another refill.
+  place.only_there = !apart && there == rows;
   return place;
 }
 
@@ -411,9 +419,10 @@ struct free_row {
   return is_large_launch || (wants_long_row && looks == 0);
 }
 // Finds a row of n free segments in the leaf `free`, or of a quarter of n or more if it need not be `whole`: the first one from `bit` on,
-// or else the lowest.
-[[nodiscard]] GPUHEAP_HD constexpr free_row find_row(uint64_t free, unsigned n, unsigned bit, bool whole) {
+// or else the lowest. With `only_there`, the row that begins at `bit`.
+[[nodiscard]] GPUHEAP_HD constexpr free_row find_row(uint64_t free, unsigned n, unsigned bit, bool whole, bool only_there = false) {
   uint64_t starts = structures::consecutive(free, whole ? n : (n + 3) / 4);
+  if (only_there) starts &= uint64_t{1} << bit;
   uint64_t const above = starts & ~simt::low_bits(bit);
   if (above != 0) starts = above;
   if (starts == 0) return {0, 0};

@@ -79,7 +79,7 @@ struct refills : partial_choice<Named> {
     unsigned n = plan.segments;
     if (n == 0) return slow_path.bits;
     bool const apart = large && !d.is_uniform(), side_by_side = !apart && d.lg_shards() != 0;
-    row_place const place = place_row(n, c, k, at.num_shards(), d.lg_shards(), leaves, low_leaves, apart, side_by_side);
+    row_place const place = place_row(n, c, k, at.num_shards(), d.lg_shards(), leaves, low_leaves, this->divided, apart, side_by_side);
     unsigned leaf = place.leaf, bit = place.bit, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
     lazy_relocation relocation{relocations()};
     segment_map::claim won{};
@@ -88,7 +88,8 @@ struct refills : partial_choice<Named> {
     GPUHEAP_NO_UNROLL
     for (unsigned passes = 0; passes < 32; ++passes) {
       bool const whole_row = needs_whole_row(large, plan.wants_long_row, looks);
-      free_row const row = find_row(bits, n, bit, whole_row);
+      bool const only_there = place.only_there && looks == 0;
+      free_row const row = find_row(bits, n, bit, whole_row, only_there);
       // Before a row will do that is too short for the launch, the slow path looks for an idle span.
       if (row.length < n && row.length << at.lg_pages < over && (row.length != 0 || looks == looks_for_row)) break;
       if (row.length == 0) {
@@ -99,7 +100,7 @@ struct refills : partial_choice<Named> {
         for (unsigned j = 0; j < 4; ++j) ahead[j] = whole.leaf(wrap(leaf + (j + 1) * place.step, leaves)).load(simt::relaxed);
         unsigned j = 0;
         // Ends: `j` rises to 3.
-        while (j < 3 && find_row(ahead[j], n, bit, whole_row).length == 0) ++j;
+        while (j < 3 && find_row(ahead[j], n, bit, whole_row, only_there).length == 0) ++j;
         leaf = wrap(leaf + (j + 1) * place.step, leaves);
         bits = j == 0 ? ahead[0] : j == 1 ? ahead[1] : j == 2 ? ahead[2] : ahead[3];
       } else {

@@ -43,6 +43,7 @@ struct alignas(128) spans {
   unsigned segments_there = 0;           // segments that have memory, of at.num_segments(). No kernel of a program changes it
   unsigned pages_there = 0;              // the same in pages
   unsigned peak_held = 0;                // the most pages held until segments were last removed
+  unsigned divided = 0;                  // the first segments, divided into prepared spans when the heap was made (prepared.hpp)
   alignas(128) unsigned num_free = 0;    // free pages
   alignas(128) unsigned least_free = 0;  // the fewest pages that were ever free
   alignas(128) uint64_t relocation_word = 0;
