@@ -1,5 +1,5 @@
-// The default allocator, each time without one of its ideas, to measure what the idea is worth. Built with GPUHEAP_BENCH_ABLATION, for the
-// suite `ablation`.
+// The default allocator, each time without one of its ideas, or with one more, to measure what the idea is worth. Built with
+// GPUHEAP_BENCH_ABLATION, for the suite `ablation`.
 //
 // The variants are baselines to the benchmark, so that no other suite takes them for allocators. They are correct all the same: an idea
 // saves only time or memory.
@@ -9,7 +9,7 @@
 
 namespace gpuheap::bench {
 
-// An idea of the allocator: its name, one line about it, and the tuning without it.
+// An idea of the allocator: its name, one line about it, and the tuning without it or with it.
 template <class Idea>
 class variation : public basic_sharded_spans<Idea> {
   using base = basic_sharded_spans<Idea>;
@@ -88,6 +88,10 @@ struct borrowing {
   static constexpr char const *name = "without_borrowing", *title = "a request of a small launch waits while its own class is refilled";
   static constexpr sharded::tuning tuned{.borrows = false};
 };
+struct prepared_spans {
+  static constexpr char const *name = "with_prepared_spans", *title = "a heap begins with a span for each size class up to 8 KiB";
+  static constexpr sharded::tuning tuned{.prepares = true};
+};
 
 }  // namespace ideas
 
@@ -103,5 +107,6 @@ using without_held_share = variation<ideas::held_share>;
 using without_take_over = variation<ideas::take_over>;
 using without_unused_first = variation<ideas::unused_first>;
 using without_borrowing = variation<ideas::borrowing>;
+using with_prepared_spans = variation<ideas::prepared_spans>;
 
 }  // namespace gpuheap::bench

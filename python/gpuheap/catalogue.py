@@ -15,7 +15,7 @@ BASELINES = ("store_only", "bump_sharded", "scan_malloc", "scan_malloc_async")  
 # The ways in which a whole program gets its memory: suites of programs compare them with the allocators.
 MODES = ("plain", "device", "zero_copy", "zero_copy_elide", "zero_copy_shared", "unified", "unified_shared")
 KINDS = ("hardened", "checked")  # the kinds of heap that the suite `kinds` measures with the default allocator
-_VARIANT = "without_"  # the suite `ablation` measures variants of the default allocator, each without one idea; the variants' names begin with this word
+_VARIANTS = ("without_", "with_")  # the suite `ablation` measures variants of the default allocator, each without one idea or with one more
 _PLACE = {name: place for place, name in enumerate([*ALLOCATORS, *MODES, *BASELINES])}
 
 
@@ -31,7 +31,7 @@ def is_known(name: str) -> bool:
 
 def is_rival(name: str) -> bool:
     """Whether a program can choose the allocator: it is no baseline, no mode, no kind of heap, and no variant of the suite `ablation`."""
-    return name not in (*BASELINES, *MODES, *KINDS) and not name.startswith(_VARIANT)
+    return name not in (*BASELINES, *MODES, *KINDS) and not name.startswith(_VARIANTS)
 
 
 def legend(name: str) -> str:

@@ -12,7 +12,7 @@ GPUHEAP_FN unsigned plans(sharded::refill_input const& in) {
 __global__ void plans_of_all(sharded::refill_input in, unsigned* out) {
   using namespace ideas;
   *out = plans<aggregation, shards, long_spans, reuse, cursor, waiting, memory_of_refusals, resets, held_share, take_over, unused_first,
-               borrowing>(in);
+               borrowing, prepared_spans>(in);
 }
 
 }  // namespace gpuheap::bench

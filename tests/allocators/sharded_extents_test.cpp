@@ -179,22 +179,28 @@ TEST(ShardedExtents, LanesOfAWarpMayAskTwoHeaps) {
 // A launch whose warps would keep sixteen shards busy.
 using many_shards = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.lg_large_launch = 2}>;
 
-TEST(ShardedRange, ALaunchUsesNoMoreShardsThanItNeedsSegments) {
+template <class Allocator>
+void launch_three_times() {
   constexpr unsigned num_threads = 15'000;  // a little less than 16 segments serve
   for (std::size_t bytes : {256u, 512u, 1024u}) {
-    fixed_heap<many_shards> heap{1 << 30};
+    fixed_heap<Allocator> heap{1 << 30};
     ASSERT_GT(num_threads * bytes, 7 * heap.view.geometry().segment_bytes());
     std::vector<void*> blocks(num_threads);
     for (unsigned round = 0; round < 3; ++round) {
-      gpuheap::launch(num_threads, take<many_shards>{heap.view, blocks.data(), bytes, 16}, {.block_threads = 256});
+      gpuheap::launch(num_threads, take<Allocator>{heap.view, blocks.data(), bytes, 16}, {.block_threads = 256});
       ASSERT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
       EXPECT_LE(range_of(blocks, bytes) * 10, num_threads * bytes * 13) << bytes;
       unsigned wrong = 0;
-      gpuheap::launch(num_threads, give<many_shards>{heap.view, blocks.data(), bytes, num_threads, 1, &wrong}, {.block_threads = 256});
+      gpuheap::launch(num_threads, give<Allocator>{heap.view, blocks.data(), bytes, num_threads, 1, &wrong}, {.block_threads = 256});
       EXPECT_EQ(wrong, 0u);
     }
     EXPECT_EQ(heap.view.verify().problem, "");
   }
+}
+
+TEST(ShardedRange, ALaunchUsesNoMoreShardsThanItNeedsSegments) { launch_three_times<many_shards>(); }
+TEST(ShardedRange, PreparedSpansLieNearTheOtherSpansOfTheirClass) {
+  launch_three_times<gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.lg_large_launch = 2, .prepares = true}>>();
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The default allocator, each time without one of its ideas, as the suite `ablation` measures it: slower or more wasteful, but correct.
+// The default allocator, each time without one of its ideas or with one more, as the suite `ablation` measures it: slower or more wasteful,
+// but correct.
 #include "sharded_churn.hpp"
 
 #include "../../benchmarks/ablation/ideas.hpp"
@@ -13,7 +14,8 @@ class ShardedIdeas : public ::testing::Test {};
 
 using all = ::testing::Types<bench::without_aggregation, bench::without_shards, bench::without_long_spans, bench::without_reuse,
                              bench::without_cursor, bench::without_waiting, bench::without_memory_of_refusals, bench::without_resets,
-                             bench::without_held_share, bench::without_take_over, bench::without_unused_first, bench::without_borrowing>;
+                             bench::without_held_share, bench::without_take_over, bench::without_unused_first, bench::without_borrowing,
+                             bench::with_prepared_spans>;
 TYPED_TEST_SUITE(ShardedIdeas, all);
 
 TYPED_TEST(ShardedIdeas, AreAllocatorsWithoutTheOne) {

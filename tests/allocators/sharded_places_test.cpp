@@ -24,6 +24,26 @@ TEST(ShardedPlaces, TheRowsOfSeveralShardsLieSideBySide) {
     EXPECT_EQ(*taken.begin(), 5u * 64) << "from the lowest leaf with a bit on";
   }
 }
+TEST(ShardedPlaces, TheRowsOfALaunchAvoidTheDividedSegments) {
+  for (unsigned n = 1; n <= 64; ++n) {
+    for (unsigned const lg_shards : {1u, 2u, 3u, 4u}) {
+      unsigned const divided = 2, shards = 1u << lg_shards;
+      std::set<unsigned> taken;
+      unsigned on_divided = 0;
+      for (unsigned k = 0; k < shards; ++k) {
+        sharded::row_place const place = sharded::place_row(n, 20, k, 16, lg_shards, 100, 1, divided, false, true);
+        ASSERT_LE(place.bit + n, 64u);
+        if (place.leaf == 0 && place.bit < divided) {
+          ++on_divided;
+          EXPECT_TRUE(place.only_there) << "the refill goes on to another leaf, and takes no row of another shard";
+        }
+        for (unsigned i = 0; i < n; ++i) EXPECT_TRUE(taken.insert(place.leaf * 64 + place.bit + i).second) << n << " segments, shard " << k;
+      }
+      EXPECT_LE(on_divided, 1u);
+      EXPECT_LE(*taken.rbegin(), (shards / (64 / n) + 1) * 64) << n << " segments, " << shards << " shards";
+    }
+  }
+}
 // Rows that lie apart stay close together, and few of them meet.
 TEST(ShardedPlaces, TheRowsOfSeveralClassesLieApartAndClose) {
   for (unsigned const n : {1u, 3u, 16u}) {

@@ -128,13 +128,13 @@ def test_pages_show_the_examples_as_they_are(page, example):
 
 
 def test_each_idea_of_the_default_allocator_is_measured_and_explored():
-    ideas = re.findall(r"^using (without_\w+)", (ROOT / "benchmarks/ablation/ideas.hpp").read_text(), re.MULTILINE)
+    ideas = re.findall(r"^using (with(?:out)?_\w+)", (ROOT / "benchmarks/ablation/ideas.hpp").read_text(), re.MULTILINE)
     assert ideas
-    assert re.findall(r'"(without_\w+)"', (ROOT / "benchmarks/suites/ablation.toml").read_text()) == ideas
+    assert re.findall(r'"(with(?:out)?_\w+)"', (ROOT / "benchmarks/suites/ablation.toml").read_text()) == ideas
     types = re.search(r"::testing::Types<([^;]*)>;", (ROOT / "tests/allocators/sharded_ideas_test.cpp").read_text())
-    assert types and re.findall(r"bench::(without_\w+)", types[1]) == ideas
+    assert types and re.findall(r"bench::(with(?:out)?_\w+)", types[1]) == ideas
     compiled = re.search(r"plans<([^>]*)>", (ROOT / "tests/allocators/ideas_compile.cu").read_text())
-    assert compiled and [f"without_{name}" for name in re.split(r",\s+", compiled[1])] == ideas
+    assert compiled and re.split(r",\s+", compiled[1]) == [re.sub("^with(out)?_", "", idea) for idea in ideas]
 
 
 def test_the_kinds_of_heap_are_measured_under_the_names_that_the_benchmark_has():

@@ -33,7 +33,8 @@ struct tuning {
   bool remembers_refusals = true;  // requests of a class that was refused are refused at once until memory is relocated
   bool resets = true;              // an active span of which nothing is live is reset at once (reset.hpp)
   bool borrows = true;             // requests of small launches take a slot of a larger class rather than wait for a refill
-  bool prepares = true;            // a heap begins with a span for each small class (prepared.hpp)
+  // Switched off, since no GPU has measured it:
+  bool prepares = false;  // a heap begins with a span for each small class (prepared.hpp)
 
   // The divisor that takes the place of span_free_divisor in small launches, and in large ones whose lanes ask for several classes, since
   // these classes share the free pages.
@@ -384,22 +385,29 @@ struct row_place {
 // Memory is taken from the lowest place on, so that the addresses of a launch stay close together. If a launch uses several shards, the
 // rows of a class lie `side_by_side`: 64 / n in a leaf. Where the lanes of a large launch ask for several classes, the rows of these
 // classes would meet, and claims that try the same bits contend. Then the rows lie `apart`: each at one of a few times as many places.
-// The first `divided` segments of a heap are no rows, since prepared spans have their pages.
+// The first `divided` segments of the heap belong to no row, since prepared spans have their pages.
 [[nodiscard]] GPUHEAP_HD constexpr row_place place_row(unsigned n, unsigned c, unsigned k, unsigned num_shards, unsigned lg_shards,
                                                        unsigned leaves, uint64_t low_leaves, unsigned divided, bool apart,
                                                        bool side_by_side) {
   unsigned const hash = (c * 16 + k) * 0x9e3779b9u;
   row_place place{low_leaves == 0 ? (hash >> 16) % leaves : wrap(simt::lowest_bit(low_leaves), leaves)};
   if (!apart && !side_by_side) return place;
-  unsigned const rows = 64 / n, row = apart ? hash >> (32 - lg_places_per_row - lg_shards) : k, leaves_before = row / rows,
-                 step = wrap(num_shards / rows, leaves), there = rows < 1u << lg_shards ? rows : 1u << lg_shards;
-  unsigned const first = place.leaf == 0 && there * n + divided <= 64 ? divided : 0;
+  unsigned const rows = 64 / n;
+  unsigned row = apart ? hash >> (32 - lg_places_per_row - lg_shards) : k, before = 0;
+  if (divided != 0 && !apart) {
+    // The segments before the first row. If the launch's rows then do not fit into the leaf, the last of these rows begins the next leaf,
+    // unless other rows fill that leaf: then rows begin where they always do, and the first one lies behind all others.
+    unsigned const shards = 1u << lg_shards, here = rows < shards ? rows : shards;
+    bool const fits = here * n + divided <= 64, is_full = (rows & (rows - 1)) == 0;
+    if (place.leaf == 0 && (fits || !is_full)) before = divided;
+    if (place.leaf == 0 && !fits && !is_full && row >= rows - 1) ++row;
+    // A refill that finds its row taken, and took another one of a leaf that the launch's rows fill, would take another refill's row.
+    place.only_there = here == rows;
+  }
+  unsigned const leaves_before = row / rows, step = wrap(num_shards / rows, leaves);
   if (low_leaves != 0) place.leaf = wrap(place.leaf + leaves_before, leaves);
-  place.bit = (row - leaves_before * rows) * n + (apart ? 0 : first);
+  place.bit = (row - leaves_before * rows) * n + (leaves_before == 0 ? before : 0);
   if (!apart && step != 0) place.step = step;
-  // The rows of the launch fill the leaf. A refill that finds its row taken, and took another one of the leaf, would take the row of
-  // another refill.
-  place.only_there = !apart && there == rows;
   return place;
 }
 

@@ -33,6 +33,7 @@ struct prepared_spans {
     if (page_shift < 12 || there < segments * 4) return all;
     unsigned const by_page = 1u << (page_shift - lg_slots_divisor), many = by_page < most_slots ? by_page : most_slots;
     unsigned end = segments * 64;
+    // Ends: `all.classes` rises to `most_classes`.
     for (; all.classes < most_classes; ++all.classes) {
       unsigned const each = size_classes::slot_bytes(all.classes);
       // One slot more than the span is meant to serve: the claim of the last slot has the duty to refill.

@@ -79,7 +79,8 @@ struct refills : partial_choice<Named> {
     unsigned n = plan.segments;
     if (n == 0) return slow_path.bits;
     bool const apart = large && !d.is_uniform(), side_by_side = !apart && d.lg_shards() != 0;
-    row_place const place = place_row(n, c, k, at.num_shards(), d.lg_shards(), leaves, low_leaves, this->divided, apart, side_by_side);
+    row_place const place =
+        place_row(n, c, k, at.num_shards(), d.lg_shards(), leaves, low_leaves, Tuning.prepares ? this->divided : 0, apart, side_by_side);
     unsigned leaf = place.leaf, bit = place.bit, looks = plan.memory_is_low ? looks_for_row - 1 : 0;
     lazy_relocation relocation{relocations()};
     segment_map::claim won{};
