@@ -83,6 +83,10 @@ struct statistics {
 
 namespace detail {
 
+// "1 request", "2 requests".
+[[nodiscard]] inline std::string requests_text(std::uint64_t count) {
+  return text_of("%llu request%s", static_cast<unsigned long long>(count), count == 1 ? "" : "s");
+}
 // The message about requests that the heap could never serve.
 [[nodiscard]] inline std::string invalid_requests_text(statistics const& s, std::uint64_t count, simt::size_t most_bytes) {
   failed_request const& first = s.first_invalid;
@@ -93,9 +97,8 @@ namespace detail {
                                 : text_of("asked for %llu bytes, and a block of this heap has at most %llu",
                                           static_cast<unsigned long long>(first.bytes), static_cast<unsigned long long>(most_bytes));
   return text_of(
-      "gpuheap: %llu requests in kernels can never be served, however much memory is free; the first %s (block %u, thread %u). Correct the "
-      "request%s",
-      static_cast<unsigned long long>(count), asked.c_str(), first.block, first.thread,
+      "gpuheap: %s in kernels can never be served, however much memory is free; the first %s (block %u, thread %u). Correct the request%s",
+      requests_text(count).c_str(), asked.c_str(), first.block, first.thread,
       first.fault == request_fault::too_large ? ", or make the heap larger" : "");
 }
 
@@ -115,8 +118,8 @@ struct exhaustion {
     std::uint64_t const short_of_memory = failed_requests - invalid_requests;
     if (short_of_memory == 0) return detail::invalid_requests_text(stats, invalid_requests, most_bytes);
     std::string text =
-        text_of("gpuheap: %llu requests in kernels found no memory in a heap of %s; the first asked for %llu bytes (block %u, thread %u).",
-                static_cast<unsigned long long>(short_of_memory), memory::format_bytes(stats.heap_bytes).c_str(),
+        text_of("gpuheap: %s in kernels found no memory in a heap of %s; the first asked for %llu bytes (block %u, thread %u).",
+                detail::requests_text(short_of_memory).c_str(), memory::format_bytes(stats.heap_bytes).c_str(),
                 static_cast<unsigned long long>(first.bytes), first.block, first.thread);
     if (stats.counts_bytes) text += text_of(" Live now: %s.", memory::format_bytes(stats.live_bytes).c_str());
     if (stats.knows_peak) text += text_of(" Live at most: %s.", memory::format_bytes(stats.peak_live_bytes).c_str());

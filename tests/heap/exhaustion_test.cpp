@@ -29,7 +29,7 @@ TEST(Exhaustion, TheCheckThrowsWhatFailedAndWhere) {
   EXPECT_THROW(heap.check(), gpuheap::out_of_memory);
   blocks_of(heap, 1, 5_MiB);
   std::string const text = text_of_error([&] { heap.check(); });
-  EXPECT_TRUE(says(text, "1 requests in kernels found no memory in a heap of 8.0 MiB"));
+  EXPECT_TRUE(says(text, "1 request in kernels found no memory in a heap of 8.0 MiB"));
   EXPECT_TRUE(says(text, "the first asked for 5242880 bytes (block 0, thread 0)"));
 }
 
@@ -238,7 +238,7 @@ void is_too_small() { heap_t{100}; }
 TEST(Errors, WantOfMemoryIsABadAllocToo) {
   for (std::string const& text : {caught_as<gpuheap::out_of_memory>(runs_out), caught_as<std::bad_alloc>(runs_out),
                                   caught_as<gpuheap::error>(runs_out), caught_as<std::exception>(runs_out)})
-    EXPECT_TRUE(says(text, "1 requests in kernels found no memory"));
+    EXPECT_TRUE(says(text, "1 request in kernels found no memory"));
   EXPECT_THROW(heap_t{simt::query_device().total_bytes * 100}, std::bad_alloc);
 }
 TEST(Errors, OthersAreRuntimeErrors) {
