@@ -247,7 +247,7 @@ class basic_sharded_spans {
     if (plan.shape.num_pages == 0) throw too_small(where);
     basic_sharded_spans heap{plan, where};
     heap.metadata_bytes_ = plan.metadata_bytes;
-    simt::fill(where.base, 0, plan.metadata_bytes, stream);
+    clear(static_cast<char*>(where.base), plan.metadata_bytes, stream);
     heap.write_control(stream);
     sharded::segment_range const all{0, heap.at_.num_segments()};
     sharded::add_segments const kernel{heap.control_, all, heap.prepared_for(all.end)};
@@ -529,6 +529,13 @@ class basic_sharded_spans {
         control_{reinterpret_cast<control*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128) + plan.control_at)},
         id_{sharded::next_heap_id()} {}
 
+  // Clears the metadata. If they exceed the L2, their first part comes last: the L2 then has what the first requests access.
+  static void clear(char* metadata, simt::size_t bytes, stream_ref stream) {
+    constexpr simt::size_t part = simt::size_t{32} << 20;
+    simt::size_t const first = Tuning.prepares && bytes > part ? part : bytes;
+    if (first != bytes) simt::fill(metadata + first, 0, bytes - first, stream);
+    simt::fill(metadata, 0, first, stream);
+  }
   // Writes the control block of a heap that has no segment yet.
   void write_control(stream_ref stream) const {
     control initial{};

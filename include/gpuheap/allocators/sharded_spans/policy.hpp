@@ -34,7 +34,7 @@ struct tuning {
   bool resets = true;              // an active span of which nothing is live is reset at once (reset.hpp)
   bool borrows = true;             // requests of small launches take a slot of a larger class rather than wait for a refill
   // Switched off, since no GPU has measured it:
-  bool prepares = false;  // a heap begins with a span for each small class (prepared.hpp)
+  bool prepares = false;  // a heap begins with a span for each small class (prepared.hpp), and with its first metadata in the L2
 
   // The divisor that takes the place of span_free_divisor in small launches, and in large ones whose lanes ask for several classes, since
   // these classes share the free pages.
