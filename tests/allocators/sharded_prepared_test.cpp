@@ -3,6 +3,7 @@
 #include "sharded.hpp"
 #include "sharded_churn.hpp"
 
+#include <gpuheap/memory/address_range.hpp>
 #include <gpuheap/simt/launch.hpp>
 
 #include <algorithm>
@@ -115,6 +116,35 @@ TEST(ShardedPrepared, OneBlockMayHaveTheWholeHeap) {
   auto const found = heap.view.verify();
   EXPECT_EQ(found.problem, "");
   EXPECT_EQ(found.spans, 0u);
+}
+
+// A trim drains all shards, so it also removes the memory of the prepared spans.
+TEST(ShardedPrepared, AHeapThatGrowsAndIsTrimmedIsSound) {
+  gpuheap::memory::address_range range{std::size_t{1} << 30};
+  std::size_t reach = 0;
+  gpuheap::memory::map_function const map = [&](std::size_t offset, std::size_t bytes) {
+    range.map(offset, bytes);
+    reach = std::max(reach, offset + bytes);
+  };
+  auto const heap = prepared::create_growable(range.where(), 64 << 20, map, {});
+  EXPECT_EQ(heap.verify().problem, "");
+  EXPECT_GT(heap.verify().spans, 30u);
+  heap.grow(128 << 20, map, {});
+  EXPECT_EQ(heap.verify().problem, "");
+  std::size_t const given_up = heap.trim({});
+  EXPECT_GT(given_up, std::size_t{100} << 20);
+  reach -= given_up;
+  range.unmap(reach, range.bytes() - reach);
+  EXPECT_EQ(heap.verify().problem, "");
+  EXPECT_EQ(heap.verify().spans, 0u);
+  heap.grow(64 << 20, map, {});
+  for (std::size_t bytes : {16u, 1000u, 9000u}) {
+    auto blocks = launch_takes(heap, 1000, bytes);
+    EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
+    EXPECT_EQ(heap.verify().live_slots, 1000u);
+    EXPECT_EQ(launch_gives(heap, blocks), 0u);
+    EXPECT_EQ(heap.verify().problem, "");
+  }
 }
 
 TEST(ShardedPrepared, ContendedMixesAreSound) {
