@@ -25,8 +25,9 @@ def _run() -> object:
 
         return run_command(sys.argv[1:])
     # This slow import stands here, inside of end_with(), so that Ctrl-C during the import ends the command in the same way as later.
-    from gpuheap.cli import app
+    from gpuheap.cli import app, make_named_alone
 
+    make_named_alone(app, sys.argv[1:])
     return app(standalone_mode=False)
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
+from typer.main import get_command_name
 
 from gpuheap import __version__
 from gpuheap.commands import inspect as inspect_command
@@ -258,6 +260,19 @@ def conform(
 
 
 app.add_typer(data_commands, name="data")
+
+
+def make_named_alone(group: typer.Typer, words: Sequence[str]) -> None:
+    """Drops all commands of the group but the one that the first word names, because typer makes each command that it finds, which takes time.
+    A word that names no command drops nothing: the message about it names similar commands."""
+    word = words[0] if words else ""
+    commands = [each for each in group.registered_commands if word in (each.name, get_command_name(getattr(each.callback, "__name__", "")))]
+    groups = [each for each in group.registered_groups if each.name == word]
+    if commands or groups:
+        group.registered_commands, group.registered_groups = commands, groups
+    for each in groups:
+        if each.typer_instance is not None:
+            make_named_alone(each.typer_instance, words[1:])
 
 
 def _executable(layout: Layout, backend: str | None) -> Executable:

@@ -49,8 +49,7 @@ class bump_mutant {
 };
 
 // Whether no two of the blocks that are there overlap.
-template <class Blocks>
-[[nodiscard]] bool are_apart(Blocks& b) {
+[[nodiscard]] inline bool are_apart(test::block_set& b) {
   struct interval {
     std::uintptr_t begin, end;
   };

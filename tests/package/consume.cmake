@@ -75,15 +75,12 @@ if(briefly AND BACKEND STREQUAL "cuda")  # no GPU code but that of `relinked` is
   list(APPEND OPTIONS -DCMAKE_CUDA_ARCHITECTURES=90-virtual -DCMAKE_CUDA_FLAGS=--Ofast-compile=max)
 endif()
 run(${CMAKE_COMMAND} -S ${SOURCE}/tests/package/consumer -B ${WORK}/build -G ${GENERATOR} -DHOW=${HOW} -DBACKEND=${BACKEND} ${OPTIONS})
-# Unless tests run in full: fetched, the same sources are added as a subdirectory, and one library is built of them, in the simulator none; and the programs' own
+# Unless tests run in full: fetched, the same sources are added as a subdirectory, and nothing is built of them; and the programs' own
 # kernels are compiled where the package is installed, not a second time as a subdirectory, where one program is built.
 set(wanted ${TARGETS})
 if(NOT TARGETS AND briefly)
   if(HOW STREQUAL "fetched")
     set(TARGETS help)
-    if(BACKEND STREQUAL "cuda")
-      set(TARGETS gpuheap_kernels_atomic_malloc)
-    endif()
     set(wanted ${TARGETS})
   elseif(HOW STREQUAL "subdirectory" AND BACKEND STREQUAL "cuda")
     set(wanted relinked)

@@ -225,6 +225,24 @@ def test_outside_a_checkout(checkout: Checkout, tmp_path: Path, error_line: Erro
     assert "holds no benchmarks/suites" in error_line(checkout.gpuheap("bench", "mini"))
 
 
+def test_only_the_named_command_is_made() -> None:
+    code = (
+        "import sys, typer\n"
+        "from gpuheap.cli import app, make_named_alone\n"
+        "make_named_alone(app, sys.argv[1:])\n"
+        "made = typer.main.get_command(app).commands\n"
+        "print(sorted(made), sorted(made['host'].commands) if 'host' in made else [])"
+    )
+
+    def made(*words: str) -> str:
+        return subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    assert made("list", "--json") == "['list'] []"
+    assert made("host", "trace", "--", "program") == "['host'] ['trace']"
+    assert all(name in made("lst") for name in ("'list'", "'bench'", "'host'", "'trace'"))
+    assert all(name in made("host", "trac") for name in ("'trace'", "'report'"))
+
+
 def test_help_and_version() -> None:
     for arguments in (["--help"], ["bench", "--help"], ["report", "--help"], ["doctor", "-h"], ["--version"]):
         ran = subprocess.run(

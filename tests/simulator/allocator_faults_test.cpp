@@ -8,7 +8,7 @@
 #include <gpuheap_simulator/faults.hpp>
 #include <gpuheap_simulator/memory.hpp>
 
-#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,94 +26,134 @@ template <class A>
 class SimulatedFaults : public testing::Test {};
 TYPED_TEST_SUITE(SimulatedFaults, faults::all_allocators);
 
-// Steps over a heap, in order; and what the heap is like afterwards.
+// Steps over a heap, in order; and what the heap is like afterwards. The steps are cases of one function, since this is compiled for every
+// allocator. A life is made anew for each call that fails.
 struct life {
-  std::vector<std::function<void()>> steps;
-  std::function<std::string()> facts;
-  std::size_t fill = 0;  // the number of the step that launches the program's kernels
+  virtual ~life() = default;
+  virtual void step(unsigned k) = 0;
+  [[nodiscard]] virtual bool has_heap() const = 0;
+  [[nodiscard]] virtual std::string facts() = 0;
+  unsigned num_steps = 0;
+  unsigned fill = 0;  // the number of the step that launches the program's kernels
 };
 
 constexpr simt::size_t heap_bytes = 4_MiB, block_bytes = 48;
 
 template <class A>
-struct fixed_heap {
+struct fixed_heap : life {
   using heap_type = gpuheap::heap<A>;
   std::optional<heap_type> heap;
   std::optional<test::blocks<typename heap_type::ref_type>> held;
 
-  // The program's own launches do not fail.
-  void fill() {
-    scoped_fault const none{scoped_fault::none};
-    held.emplace(heap->ref(), std::size_t{64}, block_bytes);
-    held->malloc_all();
-    held->fill();
+  fixed_heap() { num_steps = 12, fill = 3; }
+  void step(unsigned k) override {
+    switch (k) {
+      case 0:
+        heap.emplace(heap_bytes);
+        break;
+      case 1:
+        (void)heap->stats();
+        break;
+      case 2:
+        heap->reset();
+        break;
+      case 3: {
+        scoped_fault const none{scoped_fault::none};  // the program's own launches do not fail
+        held.emplace(heap->ref(), std::size_t{64}, block_bytes);
+        held->malloc_all();
+        held->fill();
+        break;
+      }
+      case 4:
+        (void)heap->check();
+        break;
+      case 5:
+        heap->set_policy(gpuheap::exhaustion_policy::trap);
+        break;
+      case 6:
+        (void)heap->stats();
+        break;
+      case 7:
+        if constexpr (gpuheap::has_verify<A>) (void)heap->verify();
+        break;
+      case 8:
+        if constexpr (gpuheap::has_live_blocks<A>) (void)heap->live_blocks();
+        break;
+      case 9:
+        heap->free(std::vector<void*>{nullptr});
+        break;
+      case 10:
+        heap->set_policy(gpuheap::exhaustion_policy::null);
+        break;
+      case 11: {
+        auto moved = std::move(*heap);
+        *heap = std::move(moved);
+        break;
+      }
+    }
   }
-  [[nodiscard]] life make() {
-    life all;
-    auto const step = [&all](auto f) { all.steps.emplace_back(f); };
-    step([this] { heap.emplace(heap_bytes); });
-    step([this] { (void)heap->stats(); });
-    step([this] { heap->reset(); });
-    all.fill = all.steps.size();
-    step([this] { fill(); });
-    step([this] { (void)heap->check(); });
-    step([this] { heap->set_policy(gpuheap::exhaustion_policy::trap); });
-    step([this] { (void)heap->stats(); });
-    if constexpr (gpuheap::has_verify<A>) step([this] { (void)heap->verify(); });
-    if constexpr (gpuheap::has_live_blocks<A>) step([this] { (void)heap->live_blocks(); });
-    step([this] { heap->free(std::vector<void*>{nullptr}); });
-    step([this] { heap->set_policy(gpuheap::exhaustion_policy::null); });
-    step([this] {
-      auto moved = std::move(*heap);
-      *heap = std::move(moved);
-    });
-    all.facts = [this] {
-      held->expect_intact("after a call failed");
-      gpuheap::statistics const s = heap->stats();
-      std::string text = std::to_string(heap->bytes()) + " " + std::to_string(s.live_allocations) + " " + std::to_string(s.failed_requests);
-      if constexpr (gpuheap::has_verify<A>) text += heap->verify().problem;
-      return text;
-    };
-    return all;
+  [[nodiscard]] bool has_heap() const override { return heap.has_value(); }
+  [[nodiscard]] std::string facts() override {
+    held->expect_intact("after a call failed");
+    gpuheap::statistics const s = heap->stats();
+    std::string text = std::to_string(heap->bytes()) + " " + std::to_string(s.live_allocations) + " " + std::to_string(s.failed_requests);
+    if constexpr (gpuheap::has_verify<A>) text += heap->verify().problem;
+    return text;
   }
 };
 
 // A heap that fills up, grows by itself, by the host's call, and shrinks.
 template <class A>
-struct growing_heap {
+struct growing_heap : life {
   using heap_type = gpuheap::heap<A>;
   std::optional<heap_type> heap;
   std::optional<test::blocks<typename heap_type::ref_type>> held, more;
 
-  void fill(std::optional<test::blocks<typename heap_type::ref_type>>& blocks) {
+  growing_heap() { num_steps = 9, fill = 3; }
+  void fill_up(std::optional<test::blocks<typename heap_type::ref_type>>& blocks) {
     scoped_fault const none{scoped_fault::none};
     blocks.emplace(heap->ref(), std::size_t{64}, std::size_t{60'000});
     blocks->malloc_all();
     blocks->fill();
   }
-  [[nodiscard]] life make() {
-    life all;
-    auto const step = [&all](auto f) { all.steps.emplace_back(f); };
-    step([this] { heap.emplace(gpuheap::growth{.initial = 2_MiB, .at_most = 64_MiB}); });
-    step([this] { heap->grow_when_exhausted({.bytes = 8_MiB}); });
-    step([this] { heap->on_exhausted([](gpuheap::exhaustion const&) {}); });
-    all.fill = all.steps.size();
-    step([this] { fill(held); });
-    step([this] { (void)heap->check(); });
-    step([this] { heap->grow(5_MiB); });
-    step([this] {
-      if (held) fill(more);
-    });
-    step([this] { (void)heap->check(); });
-    step([this] { (void)heap->trim(); });
-    all.facts = [this] {
-      held->expect_intact("after a call failed");
-      more->expect_intact("after a call failed");
-      // The heap may or may not have grown: check() reports a step that the device refused, and a trim() that failed gives nothing up.
-      std::size_t const served = held->count() + more->count() - held->failed_requests() - more->failed_requests();
-      return heap->stats().live_allocations == served ? heap->verify().problem : "it counts other blocks than it has served";
-    };
-    return all;
+  void step(unsigned k) override {
+    switch (k) {
+      case 0:
+        heap.emplace(gpuheap::growth{.initial = 2_MiB, .at_most = 64_MiB});
+        break;
+      case 1:
+        heap->grow_when_exhausted({.bytes = 8_MiB});
+        break;
+      case 2:
+        heap->on_exhausted([](gpuheap::exhaustion const&) {});
+        break;
+      case 3:
+        fill_up(held);
+        break;
+      case 4:
+        (void)heap->check();
+        break;
+      case 5:
+        heap->grow(5_MiB);
+        break;
+      case 6:
+        if (held) fill_up(more);
+        break;
+      case 7:
+        (void)heap->check();
+        break;
+      case 8:
+        (void)heap->trim();
+        break;
+    }
+  }
+  [[nodiscard]] bool has_heap() const override { return heap.has_value(); }
+  [[nodiscard]] std::string facts() override {
+    held->expect_intact("after a call failed");
+    more->expect_intact("after a call failed");
+    // The heap may or may not have grown: check() reports a step that the device refused, and a trim() that failed gives nothing up.
+    std::size_t const served = held->count() + more->count() - held->failed_requests() - more->failed_requests();
+    return heap->stats().live_allocations == served ? heap->verify().problem : "it counts other blocks than it has served";
   }
 };
 
@@ -123,16 +163,13 @@ struct told {
   std::uint64_t num_calls = 0;
 };
 // `again`: a step that failed is made again, and must then succeed.
-template <class State>
-told run(scoped_fault& fault, bool again) {
+told run(life& of, scoped_fault& fault, bool again) {
   told what;
-  State state;
-  life const all = state.make();
-  for (auto const& step : all.steps) {
-    if (!again && what.failures != 0 && &step == &all.steps[all.fill]) continue;  // a lost device launches nothing
+  for (unsigned k = 0; k < of.num_steps; ++k) {
+    if (!again && what.failures != 0 && k == of.fill) continue;  // a lost device launches nothing
     for (int tries = 0; tries < (again ? 2 : 1); ++tries) {
       try {
-        step();
+        of.step(k);
         break;
       } catch (gpuheap::error const& e) {
         ++what.failures;
@@ -141,21 +178,24 @@ told run(scoped_fault& fault, bool again) {
         EXPECT_EQ(tries, 0) << "the step failed twice, though one call failed: " << what.last;
       }
     }
-    if (!state.heap) return what;  // there is none to go on with
+    if (!of.has_heap()) return what;  // there is none to go on with
   }
   what.num_calls = fault.calls();
   scoped_fault const none{scoped_fault::none};
-  if (again) what.facts = all.facts();
+  if (again) what.facts = of.facts();
   return what;
 }
 
-template <class State>
-void fail_every_call() {
+template <class Life>
+std::unique_ptr<life> made() {
+  return std::make_unique<Life>();
+}
+void fail_every_call(std::unique_ptr<life> (*make)()) {
   auto const before = gpuheap::simulator::memory_held();
   told sound;
   {
     scoped_fault counting{scoped_fault::none};
-    sound = run<State>(counting, true);
+    sound = run(*make(), counting, true);
   }
   ASSERT_EQ(gpuheap::simulator::memory_held(), before);
   ASSERT_GT(sound.num_calls, 10u);
@@ -163,7 +203,7 @@ void fail_every_call() {
   for (std::uint64_t nth = 0; nth < sound.num_calls; ++nth) {
     for (bool ever_after : {false, true}) {
       scoped_fault fault{nth, ever_after};
-      told const what = run<State>(fault, !ever_after);
+      told const what = run(*make(), fault, !ever_after);
       ASSERT_TRUE(fault.happened()) << "call " << nth;
       ASSERT_EQ(gpuheap::simulator::memory_held(), before) << "call " << nth << " failed: " << what.last;
       if (!ever_after) {
@@ -177,7 +217,7 @@ void fail_every_call() {
 }
 
 TYPED_TEST(SimulatedFaults, EachCallThatFailsIsToldAndNothingIsLost) {
-  if constexpr (!TypeParam::traits.process_wide) fail_every_call<fixed_heap<TypeParam>>();
+  if constexpr (!TypeParam::traits.process_wide) fail_every_call(made<fixed_heap<TypeParam>>);
 }
 // After a failed trim() capacity() is right, whatever the trim gave up: once a second trim has ended, the heap is as if the first had.
 TYPED_TEST(SimulatedFaults, CapacityIsTrueAfterATrimThatFailed) {
@@ -203,7 +243,7 @@ TYPED_TEST(SimulatedFaults, CapacityIsTrueAfterATrimThatFailed) {
   }
 }
 TYPED_TEST(SimulatedFaults, EachCallThatFailsLeavesAGrowingHeapWhole) {
-  if constexpr (gpuheap::has_trim<TypeParam>) fail_every_call<growing_heap<TypeParam>>();
+  if constexpr (gpuheap::has_trim<TypeParam>) fail_every_call(made<growing_heap<TypeParam>>);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 namespace test {
@@ -54,32 +55,19 @@ struct free_each {
   }
 };
 
-template <class Ref>
-class blocks {
+// What does not depend on the heap: compiled once for all heaps of a program.
+class block_set {
  public:
-  explicit blocks(Ref heap, std::vector<std::size_t> sizes)
-      : heap_{heap}, sizes_{sizes}, device_sizes_{sizes}, pointers_{sizes.size()}, answers_{sizes.size()} {}
-  blocks(Ref heap, std::size_t count, std::size_t bytes) : blocks(heap, std::vector<std::size_t>(count, bytes)) {}
-
   [[nodiscard]] unsigned count() const { return static_cast<unsigned>(sizes_.size()); }
   [[nodiscard]] device_array<void*>& pointers() { return pointers_; }
   [[nodiscard]] device_array<std::size_t>& device_sizes() { return device_sizes_; }
   [[nodiscard]] std::vector<std::size_t> const& sizes() const { return sizes_; }
 
-  void malloc_all(unsigned block_threads = 256) {
-    gpuheap::launch(count(), malloc_each<Ref>{heap_, device_sizes_.data(), pointers_.data()}, {.block_threads = block_threads});
-  }
   void fill() { gpuheap::launch(count(), fill_each{pointers_.data(), device_sizes_.data()}); }
   void expect_intact(char const* when) {
     device_array<unsigned> wrong(1);
     gpuheap::launch(count(), verify_each{pointers_.data(), device_sizes_.data(), wrong.data()});
     EXPECT_EQ(wrong.first(), 0u) << "words of live blocks changed " << when;
-  }
-  // Returns the answers.
-  std::vector<gpuheap::free_status> free_all(unsigned stride = 1) {
-    while (std::gcd(stride, count()) != 1) ++stride;
-    gpuheap::launch(count(), free_each<Ref>{heap_, pointers_.data(), answers_.data(), count(), stride});
-    return answers_.read();
   }
 
   [[nodiscard]] std::size_t failed_requests() const {
@@ -111,12 +99,34 @@ class blocks {
     }
   }
 
- private:
-  Ref heap_;
+ protected:
+  explicit block_set(std::vector<std::size_t> sizes)
+      : sizes_{sizes}, device_sizes_{sizes}, pointers_{sizes.size()}, answers_{sizes.size()} {}
+
   std::vector<std::size_t> sizes_;
   device_array<std::size_t> device_sizes_;
   device_array<void*> pointers_;
   device_array<gpuheap::free_status> answers_;
+};
+
+template <class Ref>
+class blocks : public block_set {
+ public:
+  explicit blocks(Ref heap, std::vector<std::size_t> sizes) : block_set{std::move(sizes)}, heap_{heap} {}
+  blocks(Ref heap, std::size_t count, std::size_t bytes) : blocks(heap, std::vector<std::size_t>(count, bytes)) {}
+
+  void malloc_all(unsigned block_threads = 256) {
+    gpuheap::launch(count(), malloc_each<Ref>{heap_, device_sizes_.data(), pointers_.data()}, {.block_threads = block_threads});
+  }
+  // Returns the answers.
+  std::vector<gpuheap::free_status> free_all(unsigned stride = 1) {
+    while (std::gcd(stride, count()) != 1) ++stride;
+    gpuheap::launch(count(), free_each<Ref>{heap_, pointers_.data(), answers_.data(), count(), stride});
+    return answers_.read();
+  }
+
+ private:
+  Ref heap_;
 };
 
 }  // namespace test

@@ -5,12 +5,15 @@
 #include "options.hpp"
 
 #include <clang/AST/Decl.h>
-#include <clang/Frontend/ASTUnit.h>
 
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
+
+namespace clang {
+class ASTUnit;  // g++ takes ten seconds to read its header
+}
 
 namespace coalesce {
 

@@ -6,6 +6,7 @@
 
 #include <clang/AST/ASTContext.h>
 #include <clang/AST/Attr.h>
+#include <clang/Frontend/ASTUnit.h>
 #include <clang/Index/USRGeneration.h>
 #include <clang/Lex/Lexer.h>
 

@@ -5,14 +5,19 @@
 #include "options.hpp"
 
 #include <clang/Basic/SourceLocation.h>
-#include <clang/Frontend/ASTUnit.h>
-#include <clang/Frontend/FrontendAction.h>
+#include <clang/Basic/SourceManager.h>
 
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace clang {
+class ASTContext;
+class ASTUnit;  // g++ takes ten seconds to read its header
+class FrontendAction;
+}  // namespace clang
 
 namespace coalesce {
 

@@ -4,6 +4,9 @@
 #include "translator.hpp"
 #include "tree_reader.hpp"
 
+#include <clang/AST/ASTContext.h>
+#include <clang/AST/Expr.h>
+#include <clang/AST/TypeLoc.h>
 #include <clang/Lex/Lexer.h>
 
 namespace coalesce {

@@ -14,8 +14,8 @@
 #include <clang/Frontend/CompilerInstance.h>
 #include <clang/Frontend/FrontendAction.h>
 
+#include <llvm-c/Transforms/PassBuilder.h>
 #include <llvm/Linker/Linker.h>
-#include <llvm/Passes/PassBuilder.h>
 
 namespace coalesce {
 
@@ -209,23 +209,14 @@ void simplify(lowered& l) {
     if (f.hasWeakAnyLinkage()) continue;
     f.setLinkage(llvm::GlobalValue::InternalLinkage);
   }
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  llvm::PassBuilder builder;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  llvm::ModulePassManager passes;
   // The passes run twice, because the target of a call through a pointer or a table may be known only after the first time.
-  constexpr char const* once =
+  std::string const once =
       "always-inline,function(sroa,early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,gvn,sroa,instcombine<no-verify-fixpoint>,"
       "simplifycfg,adce),globaldce";
-  for (int i = 0; i < 2; ++i) llvm::cantFail(builder.parsePassPipeline(passes, once));
-  passes.run(*l.module, modules);
+  // LLVM's interface for C: g++ takes ten seconds to read the header of its PassBuilder.
+  LLVMPassBuilderOptionsRef const defaults = LLVMCreatePassBuilderOptions();
+  llvm::cantFail(llvm::unwrap(LLVMRunPasses(llvm::wrap(l.module.get()), (once + "," + once).c_str(), nullptr, defaults)));
+  LLVMDisposePassBuilderOptions(defaults);
 }
 
 // Several sources may define one function or variable, as when a header defines it without `inline`: without relocatable device code, each

@@ -5,6 +5,8 @@
 #include "rewrite.hpp"
 #include "verify.hpp"
 
+#include <clang/Frontend/ASTUnit.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>

@@ -7,6 +7,7 @@
 #include "translator.hpp"
 
 #include <clang/Basic/SourceManager.h>
+#include <clang/Frontend/ASTUnit.h>
 #include <clang/Lex/Preprocessor.h>
 
 #include <algorithm>
