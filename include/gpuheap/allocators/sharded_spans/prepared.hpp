@@ -28,7 +28,7 @@ struct prepared_spans {
   [[nodiscard]] GPUHEAP_HD constexpr unsigned held() const { return simt::popcount(used[0]) + simt::popcount(used[1]); }
 
   // The spans of a heap of `there` segments with pages of 2^page_shift bytes. A small heap has none: two segments are much of its memory.
-  [[nodiscard]] static constexpr prepared_spans of(unsigned there, unsigned page_shift) {
+  [[nodiscard]] GPUHEAP_HD static constexpr prepared_spans of(unsigned there, unsigned page_shift) {
     prepared_spans all;
     if (page_shift < 12 || there < segments * 4) return all;
     unsigned const by_page = 1u << (page_shift - lg_slots_divisor), many = by_page < most_slots ? by_page : most_slots;
