@@ -71,6 +71,7 @@ def list_allocators(
     as_json: Json = False,
 ) -> None:
     """Show the allocators and what each promises: sizes, reuse of freed memory, detected errors."""
+    from gpuheap.answers.measured import find_traits
     from gpuheap.commands.display import allocator_table
 
     if table:
@@ -79,7 +80,7 @@ def list_allocators(
     if results is not None:
         raise UserError("--results needs --table: add --table, or leave out --results")
     layout = find_layout()
-    known = row_commands.recorded_allocators(layout) if backend is None and not candidates(layout) else None
+    known = find_traits(layout) if backend is None and not candidates(layout) else None
     if known is not None:
         source, entries, allocators, baselines = "recorded", known.environment["allocators"], list(known.allocators), []
     else:

@@ -39,13 +39,9 @@ def find_measured(layout: Layout, folder: Path | None = None) -> Measured:
     Raises UserError if there is no such folder, if it has rows of the simulator only, or if `results/` has several GPUs and no folder is named.
     """
     if folder is None:
-        candidates = sorted({path.parent for path in layout.results.glob("*/*.csv")})
-        if not candidates:
+        folder = _only_folder(layout)
+        if folder is None:
             return Measured(layout.results, (), {})
-        if len(candidates) > 1:
-            names = ", ".join(layout.shown(candidate) for candidate in candidates)
-            raise UserError(f"results of several GPUs: name one with --results: {names}")
-        folder = candidates[0]
     else:
         check_folder(folder, "--results")
         if not any(folder.glob("*.csv")) and (inside := sorted({path.parent for path in folder.glob("*/*.csv")})):
@@ -56,6 +52,25 @@ def find_measured(layout: Layout, folder: Path | None = None) -> Measured:
     if rows and not on_gpu:
         raise UserError(f"{layout.shown(folder)} holds results of the simulator only: name a folder of a GPU's results with --results")
     return Measured(folder, on_gpu, read_environment(folder))
+
+
+def find_traits(layout: Layout) -> Measured | None:
+    """The only GPU in `results/`, without its rows, which take seconds to read; None if there is none, or if no traits are recorded.
+
+    Raises UserError if `results/` has several GPUs.
+    """
+    folder = _only_folder(layout)
+    measured = Measured(folder, (), read_environment(folder)) if folder is not None else None
+    return measured if measured is not None and measured.allocators else None
+
+
+def _only_folder(layout: Layout) -> Path | None:
+    """The folder of the only GPU in `results/`. Raises UserError if there are several."""
+    folders = sorted({path.parent for path in layout.results.glob("*/*.csv")})
+    if len(folders) > 1:
+        names = ", ".join(layout.shown(folder) for folder in folders)
+        raise UserError(f"results of several GPUs: name one with --results: {names}")
+    return folders[0] if folders else None
 
 
 def traits_by_name(layout: Layout, measured: Measured, backend: str | None = None) -> dict[str, Allocator]:

@@ -91,14 +91,6 @@ def claims(
             out.print(f"  {command}", soft_wrap=True)
 
 
-def recorded_allocators(layout: Layout) -> Measured | None:
-    """The results from which the allocators' traits are read if no executable is built; None if no recorded results have traits."""
-    from gpuheap.answers.measured import find_measured
-
-    measured = find_measured(layout)
-    return measured if measured.allocators else None
-
-
 def _write_pages(layout: Layout, papers: Sequence[Paper], judged: Sequence[Judged], measured: Measured, folder: Path) -> None:
     from gpuheap.files import replace_file
     from gpuheap.judging.pages import evaluation_of, page_of
