@@ -202,5 +202,6 @@ def _times(left: Values | None, right: Values | None, side: say.Side, number: in
 
 def _over(above: Values, below: Values) -> Values:
     """One over the other: 1 if they are equal, and infinite if the one below is not positive."""
-    quotients = np.divide(above, below, out=np.full(len(above), math.inf), where=below > 0)
+    with np.errstate(invalid="ignore"):  # infinite over infinite: these are equal
+        quotients = np.divide(above, below, out=np.full(len(above), math.inf), where=below > 0)
     return np.where(above == below, 1.0, quotients)
