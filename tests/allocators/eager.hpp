@@ -12,13 +12,14 @@ namespace simt = gpuheap::simt;
 
 // Short spans, shards for a few warps, reuse of nearly full spans, a search after two polls. So whatever happens to a span happens all the
 // time.
-using eager = gpuheap::tuned_sharded_spans<gpuheap::sharded::tuning{.lg_span_slots = 6,
-                                                                    .span_free_divisor = 1,
-                                                                    .reuse_free_divisor = 8,
-                                                                    .partial_samples = 3,
-                                                                    .lg_large_launch = 1,
-                                                                    .wait_polls = 2,
-                                                                    .take_over_divisor = 1}>;
+inline constexpr gpuheap::sharded::tuning eager_tuning{.lg_span_slots = 6,
+                                                       .span_free_divisor = 1,
+                                                       .reuse_free_divisor = 8,
+                                                       .partial_samples = 3,
+                                                       .lg_large_launch = 1,
+                                                       .wait_polls = 2,
+                                                       .take_over_divisor = 1};
+using eager = gpuheap::tuned_sharded_spans<eager_tuning>;
 
 template <class Allocator>
 struct fixed_heap {

@@ -1,15 +1,13 @@
 // Heaps that begin with prepared spans: where the spans lie, what they serve, and that no memory is lost by them.
-#include "eager.hpp"
-#include "sharded.hpp"
+#include "../support/blocks.hpp"
 #include "sharded_churn.hpp"
 
 #include <gpuheap/memory/address_range.hpp>
-#include <gpuheap/simt/launch.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <set>
-#include <vector>
 
 namespace {
 
@@ -18,34 +16,11 @@ namespace sharded = gpuheap::sharded;
 namespace classes = gpuheap::structures::size_classes;
 using prepared = gpuheap::tuned_sharded_spans<sharded::tuning{.prepares = true}>;
 
-template <class Allocator>
-struct take_each {
-  Allocator heap;
-  void** blocks;
-  std::size_t bytes;
-  GPUHEAP_FN void operator()(unsigned i) const { blocks[i] = heap.malloc(bytes); }
-};
-template <class Allocator>
-struct give_each {
-  Allocator heap;
-  void** blocks;
-  unsigned* refused;
-  GPUHEAP_FN void operator()(unsigned i) const {
-    if (blocks[i] != nullptr && heap.free(blocks[i]) != gpuheap::free_status::done) count(*refused);
-  }
-};
-
-template <class Allocator>
-std::vector<void*> launch_takes(Allocator heap, unsigned num_threads, std::size_t bytes) {
-  std::vector<void*> blocks(num_threads);
-  gpuheap::launch(num_threads, take_each<Allocator>{heap, blocks.data(), bytes}, {.block_threads = 256});
-  return blocks;
-}
-template <class Allocator>
-unsigned launch_gives(Allocator heap, std::vector<void*>& blocks) {
-  unsigned refused = 0;
-  gpuheap::launch(static_cast<unsigned>(blocks.size()), give_each<Allocator>{heap, blocks.data(), &refused}, {.block_threads = 256});
-  return refused;
+void free_and_verify(prepared heap, test::blocks<prepared>& blocks) {
+  std::size_t const there = blocks.count() - blocks.failed_requests();
+  auto const answers = blocks.free_all();
+  EXPECT_EQ(static_cast<std::size_t>(std::count(answers.begin(), answers.end(), gpuheap::free_status::done)), there);
+  EXPECT_EQ(heap.verify().problem, "");
 }
 
 TEST(ShardedPrepared, SpansShareNoPageAndLieInOneSegmentEach) {
@@ -82,40 +57,41 @@ TEST(ShardedPrepared, AFirstLaunchNeedsNoFurtherMemory) {
   EXPECT_LE(held, 2 * heap.view.geometry().segment_bytes());
   for (std::size_t bytes = 16; bytes <= 8192; bytes += bytes / 4) {
     unsigned const num_threads = bytes <= 512 ? 64 : 4;
-    auto blocks = launch_takes(heap.view, num_threads, bytes);
-    EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
-    EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()).size(), num_threads);
+    test::blocks<prepared> blocks{heap.view, num_threads, bytes};
+    blocks.malloc_all();
+    EXPECT_EQ(blocks.failed_requests(), 0u);
+    blocks.expect_sound(16, heap.region);
     EXPECT_EQ(heap.view.footprint({}).held_bytes, held) << bytes;
     EXPECT_EQ(heap.view.verify().live_slots, num_threads);
-    EXPECT_EQ(launch_gives(heap.view, blocks), 0u);
-    EXPECT_EQ(heap.view.verify().problem, "");
+    free_and_verify(heap.view, blocks);
   }
 }
 
-// What other classes do not use serves any request, as in a heap without prepared spans.
+// A prepared span of which no slot is claimed makes way for requests of other sizes.
 TEST(ShardedPrepared, NoMemoryIsLost) {
   for (std::size_t bytes : {200u, 3000u, 20'000u, 300'000u}) {
     fixed_heap<prepared> heap{16 << 20};
     fixed_heap<plain> other{16 << 20};
     unsigned const num_threads = static_cast<unsigned>((17 << 20) / bytes);
-    auto blocks = launch_takes(heap.view, num_threads, bytes), others = launch_takes(other.view, num_threads, bytes);
-    auto const served = num_threads - std::count(blocks.begin(), blocks.end(), nullptr),
-               served_there = num_threads - std::count(others.begin(), others.end(), nullptr);
+    test::blocks<prepared> blocks{heap.view, num_threads, bytes};
+    test::blocks<plain> others{other.view, num_threads, bytes};
+    blocks.malloc_all();
+    others.malloc_all();
+    std::size_t const served = num_threads - blocks.failed_requests(), served_there = num_threads - others.failed_requests();
     EXPECT_GE(served * 100, served_there * 99) << bytes;
+    blocks.expect_sound(16, heap.region);
     EXPECT_EQ(heap.view.verify().problem, "");
-    EXPECT_EQ(launch_gives(heap.view, blocks), 0u);
-    EXPECT_EQ(heap.view.verify().problem, "");
+    free_and_verify(heap.view, blocks);
   }
 }
 TEST(ShardedPrepared, OneBlockMayHaveTheWholeHeap) {
   fixed_heap<prepared> heap{64 << 20};
-  auto block = launch_takes(heap.view, 1, heap.view.largest_request());
-  EXPECT_NE(block[0], nullptr);
+  test::blocks<prepared> block{heap.view, 1, heap.view.largest_request()};
+  block.malloc_all();
+  EXPECT_EQ(block.failed_requests(), 0u);
   EXPECT_EQ(heap.view.verify().problem, "");
-  EXPECT_EQ(launch_gives(heap.view, block), 0u);
-  auto const found = heap.view.verify();
-  EXPECT_EQ(found.problem, "");
-  EXPECT_EQ(found.spans, 0u);
+  free_and_verify(heap.view, block);
+  EXPECT_EQ(heap.view.verify().spans, 0u);
 }
 
 // A trim drains all shards, so it also removes the memory of the prepared spans.
@@ -139,23 +115,20 @@ TEST(ShardedPrepared, AHeapThatGrowsAndIsTrimmedIsSound) {
   EXPECT_EQ(heap.verify().spans, 0u);
   heap.grow(64 << 20, map, {});
   for (std::size_t bytes : {16u, 1000u, 9000u}) {
-    auto blocks = launch_takes(heap, 1000, bytes);
-    EXPECT_EQ(std::count(blocks.begin(), blocks.end(), nullptr), 0);
+    test::blocks<prepared> blocks{heap, 1000, bytes};
+    blocks.malloc_all();
+    EXPECT_EQ(blocks.failed_requests(), 0u);
     EXPECT_EQ(heap.verify().live_slots, 1000u);
-    EXPECT_EQ(launch_gives(heap, blocks), 0u);
-    EXPECT_EQ(heap.verify().problem, "");
+    free_and_verify(heap, blocks);
   }
 }
 
 TEST(ShardedPrepared, ContendedMixesAreSound) {
-  using eager_prepared = gpuheap::tuned_sharded_spans<sharded::tuning{.lg_span_slots = 6,
-                                                                      .span_free_divisor = 1,
-                                                                      .reuse_free_divisor = 8,
-                                                                      .partial_samples = 3,
-                                                                      .lg_large_launch = 1,
-                                                                      .wait_polls = 2,
-                                                                      .take_over_divisor = 1,
-                                                                      .prepares = true}>;
+  using eager_prepared = gpuheap::tuned_sharded_spans<[] {
+    sharded::tuning all = eager_tuning;
+    all.prepares = true;
+    return all;
+  }()>;
   explore_mix<eager_prepared>({"small blocks", 16 << 20, 96, 4, 4, 1, 2000});
   explore_mix<eager_prepared>({"blocks that need the memory of the prepared spans", 16 << 20, 64, 3, 2, 1000, 40'000});
 }

@@ -55,7 +55,7 @@ struct free_each {
   }
 };
 
-// What does not depend on the heap: compiled once for all heaps of a program.
+// The blocks and the checks of them. This class does not depend on the type of the heap, so each program compiles it once.
 class block_set {
  public:
   [[nodiscard]] unsigned count() const { return static_cast<unsigned>(sizes_.size()); }
