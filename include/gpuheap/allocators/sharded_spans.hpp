@@ -529,7 +529,8 @@ class basic_sharded_spans {
         control_{reinterpret_cast<control*>(simt::round_up_pow2(reinterpret_cast<simt::uintptr_t>(where.base), 128) + plan.control_at)},
         id_{sharded::next_heap_id()} {}
 
-  // Clears the metadata. If they exceed the L2, their first part comes last: the L2 then has what the first requests access.
+  // Clears the metadata. In a heap that begins with prepared spans, the first part of long metadata comes last: the L2 then has what the
+  // first requests access.
   static void clear(char* metadata, simt::size_t bytes, stream_ref stream) {
     constexpr simt::size_t part = simt::size_t{32} << 20;
     simt::size_t const first = Tuning.prepares && bytes > part ? part : bytes;
